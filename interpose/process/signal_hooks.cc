@@ -20,9 +20,23 @@ uint64_t KernelMask(const sigset_t& set) {
 }
 void SetKernelMask(sigset_t* set, uint64_t mask) { memcpy(set, &mask, sizeof mask); }
 
+// Returns the stack pointer that a jump leads to; 0: not known. glibc hides it with a secret of the thread.
+inline uintptr_t StackPointerOf(const struct __jmp_buf_tag* to) {
+#if defined(__x86_64__)
+  constexpr int kStackPointer = 6;  // in the buffer
+  constexpr uintptr_t kUserEnd = uintptr_t{1} << 56;
+  auto value = static_cast<uintptr_t>(to->__jmpbuf[kStackPointer]);
+  asm("ror $17, %0\n\txor %%fs:0x30, %0" : "+r"(value) : : "cc");
+  return value < kUserEnd && value % 8 == 0 ? value : 0;
+#else
+  (void)to;
+  return 0;
+#endif
+}
+
 // A jump that does not restore the signal mask, perhaps out of a handler.
 [[noreturn]] inline void Jump(void (*real_jump)(struct __jmp_buf_tag*, int), struct __jmp_buf_tag* to, int value) {
-  if (UNLIKELY(HasCpuTimers()) && to->__mask_was_saved == 0) AlternateStackMask::LeaveByJump();
+  if (UNLIKELY(HasCpuTimers()) && to->__mask_was_saved == 0) AlternateStackMask::LeaveByJump(StackPointerOf(to));
   real_jump(to, value);
   __builtin_unreachable();
 }
@@ -58,6 +72,7 @@ extern "C" HOLDFAST_EXPORT int sigaltstack(const stack_t* stack, stack_t* before
   if (is_small) LeaveCpuTimer();
   const int result = real.sigaltstack(stack, before);
   const int error = errno;
+  if (result == 0) AlternateStackMask::NoteStack(*stack);
   // It has another stack now; or, if the call failed, its previous one.
   if (!is_small || result != 0) AskForCpuTimer();
   errno = error;

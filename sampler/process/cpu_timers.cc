@@ -662,6 +662,15 @@ void RestoreCpuHandlerSlow() {
 namespace {
 constinit std::atomic<uint64_t> masked_by_program{0};  // bits of signals
 constinit std::atomic<bool> some_are_masked{false};    // handlers, by us
+
+// Alternate stacks that disarm themselves, by thread. Of two threads with one place the later one is known.
+struct SelfDisarming {
+  std::atomic<uint32_t> owner;
+  std::atomic<uintptr_t> start;
+  std::atomic<size_t> bytes;
+};
+constexpr uint32_t kSelfDisarming = 512;
+constinit SelfDisarming self_disarming[kSelfDisarming] = {};
 }  // namespace
 
 uint64_t AlternateStackMask::ForKernel(int signal, int flags, uint64_t mask) {
@@ -676,14 +685,40 @@ uint64_t AlternateStackMask::ForKernel(int signal, int flags, uint64_t mask) {
   return mask | kBit;
 }
 
-void AlternateStackMask::LeaveByJump() {
-  if (!some_are_masked.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return;
+void AlternateStackMask::NoteStack(const stack_t& stack) {
+  if (no_system_calls.load(std::memory_order_relaxed)) return;
+  constexpr int kAutodisarm = static_cast<int>(1U << 31);  // SS_AUTODISARM
+  const auto id = static_cast<uint32_t>(RawSyscall(SYS_gettid));
+  SelfDisarming& of = self_disarming[id % kSelfDisarming];
+  const bool disarms = (stack.ss_flags & kAutodisarm) != 0 && (stack.ss_flags & SS_DISABLE) == 0;
+  if (!disarms && of.owner.load(std::memory_order_relaxed) != id) return;
+  of.owner.store(0, std::memory_order_relaxed);
+  if (!disarms) return;
+  of.start.store(reinterpret_cast<uintptr_t>(stack.ss_sp), std::memory_order_relaxed);
+  of.bytes.store(stack.ss_size, std::memory_order_relaxed);
+  of.owner.store(id, std::memory_order_release);
+}
+
+void AlternateStackMask::LeaveByJump(uintptr_t stack_pointer) {
+  if (stack_pointer == 0 || !some_are_masked.load(std::memory_order_relaxed) ||
+      no_system_calls.load(std::memory_order_relaxed))
+    return;
   uint64_t now = 0;
   stack_t alternate{};
   // Signal 32 is pthread_cancel's, too. Only such a handler has it blocked: libc lets no program do that.
   if (SyscallFailed(RawSyscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &now, kMaskBytes)) || (now & kBit) == 0 ||
-      SyscallFailed(RawSyscall(SYS_sigaltstack, nullptr, &alternate)) || (alternate.ss_flags & SS_ONSTACK) == 0)
+      SyscallFailed(RawSyscall(SYS_sigaltstack, nullptr, &alternate)))
     return;
+  auto start = reinterpret_cast<uintptr_t>(alternate.ss_sp);
+  size_t bytes = alternate.ss_size;
+  if ((alternate.ss_flags & SS_ONSTACK) == 0) {
+    const auto id = static_cast<uint32_t>(RawSyscall(SYS_gettid));
+    const SelfDisarming& of = self_disarming[id % kSelfDisarming];
+    start = of.start.load(std::memory_order_relaxed);
+    bytes = of.bytes.load(std::memory_order_relaxed);
+    if (of.owner.load(std::memory_order_acquire) != id) return;
+  }
+  if (stack_pointer - start <= bytes) return;
   RawSyscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &kBit, nullptr, kMaskBytes);
 }
 

@@ -14,6 +14,8 @@
 #ifndef HOLDFAST_SAMPLER_PROCESS_CPU_TIMERS_H_
 #define HOLDFAST_SAMPLER_PROCESS_CPU_TIMERS_H_
 
+#include <signal.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -94,8 +96,12 @@ class AlternateStackMask {
   // Returns what the program is to see of a mask that the kernel has. `had_bit`: HadBit when that mask was installed.
   static uint64_t ForProgram(bool had_bit, uint64_t mask) { return had_bit ? mask : mask & ~kBit; }
   static bool HadBit(int signal);
-  // The program jumps without restoring its mask. If it leaves a handler on an alternate stack, the signal is allowed again.
-  HOLDFAST_COLD static void LeaveByJump();
+  // The calling thread has set this alternate stack, and the kernel has accepted it. While a handler runs on a stack that
+  // disarms itself (SS_AUTODISARM), the kernel does not tell where it is.
+  HOLDFAST_COLD static void NoteStack(const stack_t& stack);
+  // The program jumps to a frame at `stack_pointer` (0: not known) without restoring its mask. If it leaves the alternate
+  // stack, the signal is allowed again; within it, the stack may have no room for another signal.
+  HOLDFAST_COLD static void LeaveByJump(uintptr_t stack_pointer);
 };
 
 }  // namespace holdfast

@@ -1,6 +1,7 @@
 // CPU time by function, sampled by timers of the kernel; and that their signals change nothing in programs.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -138,9 +139,14 @@ TEST_F(Cpu, ThatIsSwitchedOnInAProgramThatSleepsIsPendingUntilItAllocates) {
 // Each case expects every result to be what it is without signals.
 class CpuCases : public Cpu, public ::testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Of, CpuCases,
-                         ::testing::Values("calls", "masks", "cancel", "processes", "altstacks", "jumps", "coroutines",
-                                           "timers", "filter", "threads"),
-                         [](const auto& info) { return std::string(info.param); });
+                         ::testing::Values("calls", "masks", "cancel", "processes", "altstacks", "jumps",
+                                           "jumps-disarmed", "jumps-within", "coroutines", "timers", "filter",
+                                           "threads"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST_P(CpuCases, AreNotChanged) {
   const RunResult result = RunAs(Launch::kPreload, {"cpu_timer_cases", GetParam(), "0.2"}, {{"cpu", "1000"}});

@@ -360,8 +360,10 @@ static void OnFaultAtOnce(int number) {
 }
 static int never[2];
 static atomic_int reads;
+#define SS_AUTODISARM_FLAG ((int)(1U << 31))
+static int stack_flags;
 static void* JumpsAndReads(void* page) {
-  const stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
+  const stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536, .ss_flags = stack_flags};
   EXPECT(sigaltstack(&stack, NULL) == 0);
   for (volatile int i = 0; i < 3; ++i) {
     if (sigsetjmp(back, 0) == 0) *(volatile char*)page = 1;
@@ -391,6 +393,46 @@ static void Jumps(double seconds) {
   void* result = NULL;
   EXPECT(pthread_timedjoin_np(thread, &result, &end) == 0);
   EXPECT(result == PTHREAD_CANCELED);
+}
+
+// The same with a stack that disarms itself: after the first jump the thread has none.
+static void JumpsOffDisarmed(double seconds) {
+  stack_flags = SS_AUTODISARM_FLAG;
+  Jumps(seconds);
+}
+
+// A handler that jumps within itself, and then needs its alternate stack nearly to the end: no second signal fits there.
+static char* stack_end;  // the lowest address
+static jmp_buf inside;
+__attribute__((noinline)) static void UseAllButLittle(size_t little) {
+  volatile char used[(char*)__builtin_frame_address(0) - stack_end - little];
+  used[0] = 1;
+  BurnCpu(0.1);
+  used[1] = used[0];
+}
+static void OnUserWithin(int number) {
+  (void)number;
+  if (setjmp(inside) == 0) longjmp(inside, 1);
+  UseAllButLittle(frame_bytes - 256);
+}
+static void JumpsWithin(double seconds) {
+  (void)seconds;
+  enum { kStack = 16384 };
+  char* const guarded = mmap(NULL, 2 * kStack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  stack_end = guarded + kStack;
+  EXPECT(mprotect(stack_end, kStack, PROT_READ | PROT_WRITE) == 0);
+  top = stack_end + kStack;
+  for (int disarms = 0; disarms < 2; ++disarms) {
+    const stack_t stack = {.ss_sp = stack_end, .ss_size = kStack, .ss_flags = disarms ? SS_AUTODISARM_FLAG : 0};
+    struct sigaction measure = {.sa_handler = OnMeasure, .sa_flags = SA_ONSTACK};
+    EXPECT(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR1, &measure, NULL) == 0);
+    BurnCpu(0.001);  // what it calls is bound now
+    raise(SIGUSR1);
+    if (setjmp(inside) == 0) longjmp(inside, 1);
+    struct sigaction action = {.sa_handler = OnUserWithin, .sa_flags = SA_ONSTACK};
+    EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
+    raise(SIGUSR1);
+  }
 }
 
 // ---- Coroutines ----
@@ -577,6 +619,8 @@ int main(int count, char** arguments) {
                {"processes", Processes},
                {"altstacks", AlternateStacks},
                {"jumps", Jumps},
+               {"jumps-disarmed", JumpsOffDisarmed},
+               {"jumps-within", JumpsWithin},
                {"coroutines", Coroutines},
                {"timers", Timers},
                {"filter", Filter},
