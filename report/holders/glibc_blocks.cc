@@ -23,6 +23,7 @@ constexpr uint64_t kArenaHeap = uint64_t{64} << 20;
 constexpr int kTrustedChunks = 16;                       // this many consecutive plausible heads
 constexpr uint64_t kLongestSearch = uint64_t{16} << 20;  // for the next plausible head
 constexpr uint64_t kMaxArenaHead = uint64_t{8} << 10;    // heap_info and malloc_state
+constexpr uint64_t kMaxGrown = uint64_t{64} << 20;       // of [heap] during a scan
 constexpr size_t kMostMarked = 1 << 20;                  // marked blocks to remember
 constexpr size_t kMaxCaches = 1 << 16;                   // candidates for a thread's cache to examine
 constexpr size_t kMaxArenas = 1 << 16;
@@ -138,6 +139,7 @@ class KeyCandidates {
 
 struct ChunkHeap {
   MemoryRange range;   // of its chunks
+  uint64_t grown = 0;  // its end now: beyond `range` if it has grown since the mappings were read
   uint64_t whole = 0;  // where the mapping begins
   bool is_main = false;
 };
@@ -176,7 +178,10 @@ class GlibcBlocks::Walk {
       if (const MemoryMapping* mapping = space_.MappingAt(main_top_)) main = {mapping->start, mapping->end};
     }
     // If another allocator uses [heap], the main arena is elsewhere, and not walked.
-    if (main.Contains(main_top_)) AddChunkHeap({{main.start, main.end}, main.start, true});
+    if (main.start != 0 && (main.Contains(main_top_) || HasGrown(main)))
+      AddChunkHeap({main, HasGrown(main) ? main_top_ + kMaxGrown : main.end, main.start, true});
+    else if (is_top_unmapped_)
+      found_.has_lost_heap_ = true;
     found_.heap_count_ = heaps_.size();
   }
 
@@ -222,6 +227,10 @@ class GlibcBlocks::Walk {
     }
     return main_bins_ != 0;
   }
+  // The program has extended its heap since the mappings were read: the top chunk is there already.
+  bool HasGrown(const MemoryRange& main) const {
+    return is_top_unmapped_ && main_top_ >= main.end && main_top_ - main.end <= kMaxGrown;
+  }
   bool HasMapping(std::string_view file) const {
     return std::any_of(space_.mappings().begin(), space_.mappings().end(),
                        [&](const MemoryMapping& mapping) { return BaseName(mapping.name).starts_with(file); });
@@ -248,8 +257,9 @@ class GlibcBlocks::Walk {
     uint64_t top = 0;
     if (!space_.Read(bins - kTopToBins, &top, sizeof top)) return false;
     const MemoryMapping* mapping = space_.MappingAt(top);
-    if (mapping == nullptr || top % kChunkStep != 0 || (mapping->name != "[heap]" && !IsOrdinaryMemory(*mapping)))
+    if (top % kChunkStep != 0 || (mapping != nullptr && mapping->name != "[heap]" && !IsOrdinaryMemory(*mapping)))
       return false;
+    is_top_unmapped_ = mapping == nullptr;
     main_bins_ = bins;
     main_top_ = top;
     key_candidates_ = {};
@@ -376,18 +386,20 @@ class GlibcBlocks::Walk {
     if (!space_.Read(at, head, sizeof head)) return std::nullopt;
     const uint64_t arena = head[0], bytes = head[2];
     if (arena < kArenaHeap || arena % kArenaHeap == 0 || arena % kArenaHeap >= kLargestHead ||
-        bytes % kSmallestPage != 0 || bytes == 0 || bytes > kArenaHeap || bytes > head[3] || at + bytes > end) {
+        bytes % kSmallestPage != 0 || bytes == 0 || bytes > kArenaHeap || bytes > head[3]) {
       return std::nullopt;
     }
     if (!space_.Read(arena - arena % kArenaHeap, &first, sizeof first) || first != arena) return std::nullopt;
+    const uint64_t heap_end = std::min(at + bytes, end);
     const bool has_state = arena - arena % kArenaHeap == at;
     const uint64_t from = has_state ? arena : at + 0x20;
-    for (uint64_t chunk = from / kChunkStep * kChunkStep; chunk < from + kMaxArenaHead && chunk < at + bytes;
+    for (uint64_t chunk = from / kChunkStep * kChunkStep; chunk < from + kMaxArenaHead && chunk < heap_end;
          chunk += kChunkStep) {
-      if ((search_words_.At(chunk + 8) & kPreviousUsed) == 0 || !IsTrustedChunk(chunk, at + bytes)) continue;
+      if ((search_words_.At(chunk + 8) & kPreviousUsed) == 0 || !IsTrustedChunk(chunk, heap_end)) continue;
       if (has_state && arena_states_.size() < kMaxArenas) arena_states_.push_back(arena);
-      return ChunkHeap{{chunk, at + bytes}, at, false};
+      return ChunkHeap{{chunk, heap_end}, at + bytes, at, false};
     }
+    found_.has_lost_heap_ = true;
     return std::nullopt;
   }
 
@@ -444,11 +456,17 @@ class GlibcBlocks::Walk {
           AddGap(at + kChunkHead, end);
           return;
         }
+        // What is beyond the end of the mapping is newer than the mappings.
+        if (heap.grown > end && IsChunkSize(at, size, heap.grown)) {
+          AddGap(at + kChunkHead, end);
+          return;
+        }
         uint64_t next = at + kChunkStep;
         const uint64_t last = std::min(end, at + kLongestSearch);
         while (next < last && !IsTrustedChunk(next, end)) next += kChunkStep;
         if (next >= last) next = end;
         AddGap(at + kChunkHead, next);
+        found_.lost_bytes_ += space_.PopulatedBytes({at, next});
         previous = 0;
         at = next;
         continue;
@@ -674,6 +692,7 @@ class GlibcBlocks::Walk {
   std::vector<ChunkHeap> heaps_;
   std::vector<uint64_t> arena_states_;
   uint64_t main_bins_ = 0, main_top_ = 0;
+  bool is_top_unmapped_ = false;
   glibc_walk::KeyCandidates key_candidates_;
   std::vector<std::pair<uint64_t, uint64_t>> marked_;  // blocks by address, and the numbers that mark them as cached
   uint64_t number_ = 0;                                // of all blocks in marked_ after the walk

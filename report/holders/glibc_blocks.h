@@ -52,6 +52,9 @@ class GlibcBlocks {
   const std::vector<MemoryRange>& arenas() const { return arenas_; }  // malloc's state: its pointers hold nothing
   const std::string& version() const { return version_; }             // "2.36"; "": unknown
   bool knows_caches() const { return knows_caches_; }
+  // A heap was not walked, or parts of one, because the program changed them meanwhile.
+  bool has_lost_heap() const { return has_lost_heap_; }
+  uint64_t lost_bytes() const { return lost_bytes_; }
   size_t heaps() const { return heap_count_; }                        // without blocks in mappings of their own
   const std::vector<MemoryRange>& walked() const { return walked_; }  // heaps, without those blocks
   uint64_t cached() const { return cached_; }
@@ -61,7 +64,8 @@ class GlibcBlocks {
   std::unique_ptr<Walk> walk_;
   std::vector<MemoryRange> gaps_, arenas_, walked_;
   std::string version_;
-  bool knows_caches_ = true;
+  bool knows_caches_ = true, has_lost_heap_ = false;
+  uint64_t lost_bytes_ = 0;
   size_t heap_count_ = 0;
   uint64_t cached_ = 0;
 };

@@ -88,6 +88,8 @@ class BlockFinder {
     heap_.glibc_version = glibc.version();
     heap_.knows_free = glibc.knows_caches() || glibc_.empty();
     for (const BlockMap::Heap& heap : map.heaps()) heap_.heap_bytes += space_.PopulatedBytes(heap.range);
+    constexpr uint64_t kMostLost = 16;  // this part of the heaps
+    heap_.is_complete = !glibc.has_lost_heap() && glibc.lost_bytes() <= heap_.heap_bytes / kMostLost;
     heap_.source = MainSource();
     return std::move(heap_);
   }

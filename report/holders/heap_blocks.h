@@ -46,6 +46,7 @@ struct HeapBlocks {
   BlockMap map;
   BlockSource source = BlockSource::kNone;
   bool knows_free = true;            // all free blocks are marked as unused, also those in caches of threads
+  bool is_complete = true;           // false: many blocks may be missing, because the program changed the heap meanwhile
   uint64_t heap_bytes = 0;           // existing memory of the heaps in `map`
   uint64_t unknown_bytes = 0;        // of large mappings that may contain blocks of an unknown allocator
   std::string glibc_version;         // "" = unknown

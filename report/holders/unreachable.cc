@@ -294,12 +294,13 @@ absl::StatusOr<Unreachable> FindUnreachable(AddressSpace* space,
   Candidates candidates;
   std::vector<uint64_t> dropped;
   int unknown_scans = 0;
+  bool has_candidates = false;  // a scan has found the first ones
   for (;;) {
     const std::optional<uint64_t> before = asleep ? asleep() : std::nullopt;
     absl::StatusOr<HeapBlocksInput> input = prepare();
     if (!input.ok()) return input.status();
     WordsOfHeaps words_of_heaps(candidates);
-    if (result.scans > 0) {
+    if (has_candidates) {
       candidates.Index();
       input->visit_words = [&](uint64_t at, std::span<const uint64_t> words) { words_of_heaps.Search(at, words); };
     }
@@ -307,10 +308,16 @@ absl::StatusOr<Unreachable> FindUnreachable(AddressSpace* space,
     if (!heap.ok()) return heap.status();
     const std::vector<RootRange> roots = FindRoots(space, *heap, *input, &result.unknown_stacks);
     ++result.scans;
+    result.exact = !asleep || (before.has_value() && asleep() == before);
     // The allocator's state was being changed while it was read: this scan says nothing.
-    if (result.scans > 1 && heap->map.size() == 0 && result.all_blocks > 0 && result.scans < kMaxScans) continue;
+    const bool is_void = !result.exact && (!heap->is_complete || (heap->map.size() == 0 && result.all_blocks > 0));
+    if (is_void && result.scans < kMaxScans) continue;
+    if (is_void) {
+      result.is_complete = result.settled = false;
+      break;
+    }
     result.all_blocks = result.all_bytes = 0;
-    if (result.scans == 1) {
+    if (!std::exchange(has_candidates, true)) {
       Marker marker(space, heap->map, {}, input->most_bytes - std::min(input->most_bytes, heap->map.memory_bytes()));
       for (const RootRange& root : roots) marker.MarkRoot(root);
       ForEachRegister(*space, [&](uint32_t, uint64_t word) { marker.Mark(word); });
@@ -338,7 +345,6 @@ absl::StatusOr<Unreachable> FindUnreachable(AddressSpace* space,
     result.heap_bytes = heap->heap_bytes;
     result.unknown_bytes = heap->unknown_bytes;
     result.hidden_registers = HiddenRegisters(*space);
-    result.exact = !asleep || (before.has_value() && asleep() == before);
     result.settled = result.exact || candidates.size() == 0 || ExpectedFalse(dropped) < kMaxExpectedFalse;
     // A list of free blocks that changes while it is followed is understood the next time.
     if (!heap->knows_free && !result.exact && ++unknown_scans < kMaxUnknownScans) continue;

@@ -41,7 +41,8 @@ struct Unreachable {
   std::vector<UnreachableBlock> blocks;  // by address
   int scans = 0;
   bool settled = false;
-  bool exact = false;  // no thread ran during the last scan, or the memory does not change
+  bool is_complete = true;  // false: the program changed its heap so fast that the last scan could not read it
+  bool exact = false;       // no thread ran during the last scan, or the memory does not change
   uint32_t hidden_registers = 0;
   uint64_t all_blocks = 0, all_bytes = 0;  // used ones, in the last scan
   BlockSource source = BlockSource::kNone;

@@ -138,7 +138,9 @@ int64_t UnreachableRow::ErrorBytes() const { return static_cast<int64_t>(1.96 * 
 
 bool UnreachableReport::FoundNoBlocks() const { return found.source == BlockSource::kNone || found.all_blocks == 0; }
 
-bool UnreachableReport::Understands() const { return !FoundNoBlocks() && (found.knows_free || has_table); }
+bool UnreachableReport::Understands() const {
+  return found.is_complete && !FoundNoBlocks() && (found.knows_free || has_table);
+}
 
 bool UnreachableReport::KnowsLittle() const { return found.unknown_bytes > 4 * found.heap_bytes + (uint64_t{1} << 20); }
 
@@ -192,6 +194,11 @@ std::string UnreachableReport::Sentence() const {
     return fmt::format("cannot tell: no heap is found, and {} of memory are missing in the core file",
                        FormatSize(static_cast<int64_t>(limits.missing_bytes)));
   }
+  if (!found.is_complete) {
+    return fmt::format(
+        "cannot tell: the program changes its heap faster than it can be read. holdfast leaks --unreachable --stop {} stops it for a moment",
+        pid);
+  }
   if (FoundNoBlocks()) {
     return "cannot tell: the allocator is not understood. Holdfast knows every block if the program is started with holdfast run --exact";
   }
@@ -209,7 +216,7 @@ std::string UnreachableReport::Sentence() const {
 
 std::string UnreachableText(const UnreachableReport& report, size_t most_rows) {
   std::string text = fmt::format("{}: {}\n", report.process, report.Sentence());
-  if (report.FoundNoBlocks()) return text;
+  if (report.FoundNoBlocks() || !report.found.is_complete) return text;
   if (!report.Understands()) return text + report.Limits();
   if (report.found.blocks.empty()) return text + report.Limits();
   if (!report.found.settled) {

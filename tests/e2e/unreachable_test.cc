@@ -173,6 +173,18 @@ TEST_F(Holders, AProcessWithoutUnreachableBlocksIsFine) {
   EXPECT_THAT(answer.out, HasSubstr("has a pointer to it"));
 }
 
+// Its heaps are larger than its mappings were when they were read.
+TEST_F(Holders, AProgramWhoseHeapsGrowMeanwhileGetsNoAllClear) {
+  const auto program = Start(CommandFor(Launch::kBare, {"leaks_fast"}));
+  for (int i = 0; i < 3; ++i) {
+    const RunResult answer = Ask("leaks", *program, {"--unreachable"});
+    EXPECT_TRUE(answer.exited(1) || answer.exited(4)) << answer.Describe();
+    EXPECT_THAT(answer.out,
+                AnyOf(HasSubstr("no pointer found to"), HasSubstr("cannot tell: the program changes its heap")))
+        << answer.Describe();
+  }
+}
+
 TEST_F(Holders, SaysWhyItCannotAnswer) {
   const RunResult gone = RunTool({"holders", "999999999"});
   EXPECT_TRUE(gone.exited(3) || gone.exited(2)) << gone.Describe();

@@ -298,6 +298,36 @@ TEST(Unreachable, ManyStaleWordsDoNotHideAPointer) {
                                              space.Block(6), space.Block(7), space.Block(8), space.Block(9)));
 }
 
+// A scan that loses most of the heap says nothing: neither that its blocks are gone, nor that all have pointers.
+TEST(Unreachable, AScanThatLosesTheHeapIsRepeated) {
+  ChangingHeap space;
+  int scans = 0;
+  const auto lose = [&](bool lost) {
+    for (uint64_t i = 100; i < 16000; ++i) space.SetWord(space.Block(i) - 8, lost ? 0 : ChangingHeap::kChunk | 1);
+  };
+  const auto search = [&](int first_lost, int last_lost) {
+    scans = 0;
+    const auto prepare = [&]() -> absl::StatusOr<HeapBlocksInput> {
+      ++scans;
+      lose(scans >= first_lost && scans <= last_lost);
+      return HeapBlocksInput();
+    };
+    absl::StatusOr<Unreachable> found = FindUnreachable(&space, prepare, [] { return std::nullopt; });
+    EXPECT_TRUE(found.ok()) << found.status();
+    return *std::move(found);
+  };
+  const Unreachable once = search(2, 2);
+  EXPECT_TRUE(once.is_complete && once.settled);
+  EXPECT_GT(once.blocks.size(), 30000u);
+  const Unreachable at_first = search(1, 2);
+  EXPECT_TRUE(at_first.is_complete && at_first.settled);
+  EXPECT_EQ(at_first.blocks.size(), once.blocks.size());
+  const Unreachable always = search(1, kMaxScans);
+  EXPECT_FALSE(always.is_complete);
+  EXPECT_FALSE(always.settled);
+  EXPECT_EQ(always.scans, kMaxScans);
+}
+
 TEST(PopulatedPages, ARunContinuesWhereTheLastReadEnded) {
   constexpr uint64_t kBytes = uint64_t{8} << 20;
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -363,6 +393,18 @@ TEST(GlibcBlocks, AHeapWithoutAMainArenaIsAnotherAllocators) {
   with.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
   EXPECT_EQ(with.Blocks().source, BlockSource::kGlibc);
   EXPECT_EQ(with.Blocks().map.size(), MadeHeap::kHeapBytes / 0x40);
+}
+
+// The program has extended its heap after the mappings were read.
+TEST(GlibcBlocks, AHeapThatGrowsMeanwhileIsWalkedToItsEarlierEnd) {
+  MadeHeap space("/lib/libc.so.6");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes + 0x20000);
+  space.SetWord(MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40 + 8, 0x8001);
+  const HeapBlocks blocks = space.Blocks();
+  EXPECT_EQ(blocks.source, BlockSource::kGlibc);
+  EXPECT_TRUE(blocks.is_complete);
+  EXPECT_EQ(blocks.map.size(), MadeHeap::kHeapBytes / 0x40);
+  EXPECT_FALSE(blocks.map.Find(space.Block(0x10000 / 0x40 - 2)).unused);
 }
 
 // With --exact the blocks of such a heap are known.
