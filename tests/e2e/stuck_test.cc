@@ -225,6 +225,33 @@ TEST_F(Stuck, AMutexOfAnExitedOwnerIsHeldForever) {
   const auto program = Start({"stuck", "orphan"});
   const RunResult answer = Ask(*program, "post_to_ledger");
   EXPECT_THAT(answer.out, ContainsRegex("held by tid [0-9]+, which has exited: nobody will release it"));
+  EXPECT_THAT(answer.out, HasSubstr("deadlock: 1 thread waits for a lock that nobody can release, since "));
+  EXPECT_TRUE(Ask(*program, "deadlock: ").exited(1));
+  KillAndSettle(program.get());
+}
+
+TEST_F(Stuck, ACircleThatATimeoutEndsIsNoDeadlock) {
+  const auto program = Start({"stuck", "timed"});
+  const RunResult answer = Ask(*program, "no deadlock: 2");
+  EXPECT_TRUE(answer.exited(0)) << answer.Describe();
+  EXPECT_THAT(answer.out,
+              ContainsRegex("no deadlock: 2 threads wait for each other, since [0-9.]+m?s, but a wait has a "
+                            "timeout or has just ended\n"));
+  EXPECT_THAT(answer.out, ContainsRegex("T2 transfers .* holds  accounts_mutex .* waits for  audit_mutex "));
+  const RunResult dump = RunTool({"dump", "--tables", tables(), std::to_string(program->pid())});
+  EXPECT_TRUE(dump.exited(0)) << dump.Describe();
+  EXPECT_THAT(dump.err, Not(HasSubstr("deadlock")));
+  EXPECT_THAT(RunTool({"locks", out()}).out, Not(HasSubstr("deadlock")));
+  KillAndSettle(program.get());
+}
+
+TEST_F(Stuck, ALockThatWasHeldDuringForkIsHeldForever) {
+  const auto program = Start({"stuck", "forked"});
+  const RunResult answer = Ask(*program, "nobody can release", {"--children"});
+  EXPECT_TRUE(answer.exited(1)) << answer.Describe();
+  EXPECT_THAT(answer.out, HasSubstr("deadlock: 1 thread waits for a lock that nobody can release, since "));
+  EXPECT_THAT(answer.out, ContainsRegex("held by tid [0-9]+, which is a thread of another process\n"
+                                        "  the lock was copied by fork while that thread held it: nobody"));
   KillAndSettle(program.get());
 }
 

@@ -11,17 +11,22 @@
 //   joins        main joins a thread that waits for a mutex of main's
 //   joins_last   main joins the last of its three threads; the first one waits for a mutex of main's
 //   recursive, errorcheck, inherit    abba, with mutexes of that kind
+//   timed        abba, but one of both gives up after an hour
+//   forked       a child waits for a plain mutex that its parent held during fork
 //   many N       N threads wait for one mutex, which main holds
 //   ends         a wait that goes on until a line arrives on standard input
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define KEPT __attribute__((noinline))
@@ -91,6 +96,20 @@ static void* run_audits(void* unused) {
   pthread_mutex_lock(&audit_mutex);
   pthread_barrier_wait(&all_hold);
   audit();
+  return unused;
+}
+
+KEPT static void audit_within_an_hour(void) {
+  struct timespec end;
+  clock_gettime(CLOCK_REALTIME, &end);
+  end.tv_sec += 3600;
+  if (pthread_mutex_timedlock(&accounts_mutex, &end) == 0) pthread_mutex_unlock(&accounts_mutex);
+}
+static void* run_timed_audits(void* unused) {
+  Named("audits");
+  pthread_mutex_lock(&audit_mutex);
+  pthread_barrier_wait(&all_hold);
+  audit_within_an_hour();
   return unused;
 }
 
@@ -288,6 +307,24 @@ int main(int argc, char** argv) {
   if (strcmp(how, "inherit") == 0) {
     MakeBoth(PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_INHERIT);
     AbbaStays();
+  }
+  if (strcmp(how, "timed") == 0) {
+    pthread_barrier_init(&all_hold, NULL, 2);
+    Start(run_transfers);
+    Start(run_timed_audits);
+    Stay(2);
+  }
+  if (strcmp(how, "forked") == 0) {
+    pthread_mutex_lock(&ledger_mutex);
+    pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      pthread_barrier_init(&all_hold, NULL, 1);
+      Start(wait_for_ledger);
+      Stay(1);
+    }
+    waitpid(child, NULL, 0);
+    return 0;
   }
   if (strcmp(how, "three") == 0) {
     pthread_barrier_init(&all_hold, NULL, 3);

@@ -40,7 +40,7 @@ class Stuck {
 
   std::string Screen(const std::string& process) const {
     std::string text = fmt::format("{}: {}\n", process, Summary());
-    const std::string deadlocks = Deadlocks() + PerhapsDeadlocks();
+    const std::string deadlocks = Deadlocks() + PerhapsDeadlocks() + PassingCircles();
     if (!deadlocks.empty()) text += "\n" + deadlocks;
     const std::string locks = Section(WaitRank::kLock, kMaxHeldShown, "\nwaits for locks\n");
     const std::string events = Section(WaitRank::kEvent, kMaxUnheldShown,
@@ -67,14 +67,41 @@ class Stuck {
   }
 
  private:
+  bool IsInCircle(uint32_t thread) const { return words_.IsInDeadlock(thread) || words_.IsInPassingCircle(thread); }
   WaitRank RankOf(const record::Wait& wait) const { return ranks_[static_cast<size_t>(&wait - list_.waits.data())]; }
 
   std::string Deadlock(const std::vector<uint32_t>& circle) const {
     const std::string since = FormatDuration(words_.SinceNs(circle));
+    const record::Wait& first = list_.WaitOf(circle[0]);
+    if (circle.size() == 1 && first.holder != circle[0]) {
+      const std::string calls = words_.Calls(first.stack);
+      return fmt::format("deadlock: 1 thread waits for a lock that nobody can release, since {}\n", since) +
+             fmt::format("  {}  waits for  {}{}{}, {}\n", words_.ThreadName(circle[0]), words_.LockName(first),
+                         calls.empty() ? "" : "  ", calls, words_.HolderText(first)) +
+             (list_.ThreadAt(first.holder).gone
+                  ? ""
+                  : "  the lock was copied by fork while that thread held it: nobody will release the copy\n");
+    }
+    const bool is_sure = std::all_of(circle.begin(), circle.end(), [this](uint32_t thread) {
+      return list_.WaitOf(thread).source == record::HolderSource::kNow;
+    });
+    const std::string unsure = is_sure ? "" : "; a timeout that would end it cannot be ruled out";
     return (circle.size() == 1
-                ? fmt::format("deadlock: 1 thread waits for itself, since {}\n", since)
-                : fmt::format("deadlock: {} threads wait for each other, since {}\n", circle.size(), since)) +
+                ? fmt::format("deadlock: 1 thread waits for itself, since {}{}\n", since, unsure)
+                : fmt::format("deadlock: {} threads wait for each other, since {}{}\n", circle.size(), since, unsure)) +
            Rows(circle);
+  }
+
+  std::string PassingCircles() const {
+    std::string text;
+    for (const std::vector<uint32_t>& circle : words_.passing_circles()) {
+      text += fmt::format("no deadlock: {}, since {}, but a wait has a timeout or has just ended\n",
+                          circle.size() == 1 ? "1 thread waits for itself"
+                                             : fmt::format("{} threads wait for each other", circle.size()),
+                          FormatDuration(words_.SinceNs(circle))) +
+              Rows(circle);
+    }
+    return text;
   }
 
   // Returns cycles with a lock that does not name its holder: the thread that got it last may have released it since.
@@ -240,7 +267,7 @@ class Stuck {
     std::string text;
     size_t shown = 0, more = 0, more_threads = 0;
     for (const Group& group : GroupsOf(rank)) {
-      if (group.count == 1 && words_.IsInDeadlock(group.longest->thread)) continue;
+      if (group.count == 1 && IsInCircle(group.longest->thread)) continue;
       if (shown++ >= most) {
         ++more;
         more_threads += group.count;
@@ -307,7 +334,7 @@ class Stuck {
     std::map<std::string, Group> by_calls;
     size_t threads = 0;
     for (const record::Wait& wait : list_.waits) {
-      if (RankOf(wait) != WaitRank::kIdle || words_.IsInDeadlock(wait.thread)) continue;
+      if (RankOf(wait) != WaitRank::kIdle || IsInCircle(wait.thread)) continue;
       ++threads;
       Add(wait, "", &by_calls[words_.Calls(wait.stack)]);
     }

@@ -17,6 +17,12 @@ bool HasNumber(const LockList::Lock& lock, uint32_t number) {
   return number != 0 && lock.number == static_cast<int64_t>(number);
 }
 
+bool IsInAny(const std::vector<std::vector<uint32_t>>& circles, uint32_t thread) {
+  return std::any_of(circles.begin(), circles.end(), [thread](const std::vector<uint32_t>& circle) {
+    return std::find(circle.begin(), circle.end(), thread) != circle.end();
+  });
+}
+
 }  // namespace
 
 StuckWords::StuckWords(const Profile& profile, const CallsShown& shown)
@@ -28,6 +34,23 @@ StuckWords::StuckWords(const Profile& profile, const CallsShown& shown)
   for (const record::Wait& wait : list_.waits) {
     ++waiters_[{wait.kind, wait.address}];
     if (wait.holder != 0) holders_.insert(wait.holder);
+  }
+  FindPassingCircles();
+}
+
+void StuckWords::FindPassingCircles() {
+  for (uint32_t start = 1; start <= list_.threads.size(); ++start) {
+    std::vector<uint32_t> circle;
+    bool is_named = true;
+    // Each circle is found from its first thread.
+    for (uint32_t at = start; at >= start && list_.IsWaiting(at) && circle.size() <= list_.threads.size();) {
+      circle.push_back(at);
+      is_named = is_named && list_.WaitOf(at).source == record::HolderSource::kNow;
+      at = list_.WaitOf(at).holder;
+      if (at != start) continue;
+      if (is_named && !IsInDeadlock(start)) passing_circles_.push_back(std::move(circle));
+      break;
+    }
   }
 }
 
@@ -136,6 +159,7 @@ std::string StuckWords::DoingText(uint32_t thread, int depth) const {
   std::string text = fmt::format("waits for {}{}{}", WaitTarget(wait), calls.empty() ? "" : ": ", calls);
   if (wait.holder == 0 || wait.holder == thread || depth >= kLongestChain) return text;
   if (IsInDeadlock(thread)) return text + " (in the deadlock)";
+  if (IsInPassingCircle(thread)) return text + " (in the circle)";
   if (wait.source == record::HolderSource::kLast) return text;
   const std::string holder = wait.kind == "join" ? "which" : fmt::format("held by {}, which", ThreadName(wait.holder));
   return fmt::format("{}; {} {}", text, holder, DoingText(wait.holder, depth + 1));
@@ -195,10 +219,8 @@ int64_t StuckWords::SinceNs(const std::vector<uint32_t>& circle) const {
   return since_ns;
 }
 
-bool StuckWords::IsInDeadlock(uint32_t thread) const {
-  return std::any_of(list_.deadlocks.begin(), list_.deadlocks.end(), [thread](const std::vector<uint32_t>& circle) {
-    return std::find(circle.begin(), circle.end(), thread) != circle.end();
-  });
-}
+bool StuckWords::IsInDeadlock(uint32_t thread) const { return IsInAny(list_.deadlocks, thread); }
+
+bool StuckWords::IsInPassingCircle(uint32_t thread) const { return IsInAny(passing_circles_, thread); }
 
 }  // namespace holdfast

@@ -55,6 +55,9 @@ class StuckWords {
   // For a thread without a known wait: returns whether it is in its own loop.
   bool IsInLoop(const record::WaitingThread& thread) const;
   bool IsInDeadlock(uint32_t thread) const;
+  // Cycles of threads that are no deadlock, although each lock names its holder: a wait has a timeout, or has just ended.
+  const std::vector<std::vector<uint32_t>>& passing_circles() const { return passing_circles_; }
+  bool IsInPassingCircle(uint32_t thread) const;
   // Returns whether a thread neither waits nor holds a lock with waiters.
   bool IsOther(uint32_t thread) const;
   // Returns when the last thread of a cycle began to wait.
@@ -62,6 +65,7 @@ class StuckWords {
 
  private:
   std::string DoingText(uint32_t thread, int depth) const;
+  void FindPassingCircles();
 
   const Profile& profile_;
   mutable Plumbing plumbing_;
@@ -70,6 +74,7 @@ class StuckWords {
   const WaitingList list_;
   std::map<std::pair<std::string_view, uint64_t>, size_t> waiters_;  // by kind and address
   std::set<uint32_t> holders_;                                       // threads that hold a lock with waiters
+  std::vector<std::vector<uint32_t>> passing_circles_;
 };
 
 }  // namespace holdfast

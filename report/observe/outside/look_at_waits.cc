@@ -58,6 +58,17 @@ uint32_t ThreadJoinedBy(const ProcessMemory& memory, const BlockedCall& call, bo
   return call.arguments[2] > kLargestState ? static_cast<uint32_t>(call.arguments[2]) : 0;
 }
 
+enum class Timeout { kUnknown, kAbsent, kSet };
+
+// Returns whether the system call in which a thread sleeps ends that wait by a timeout.
+Timeout TimeoutOf(const BlockedCall& call, const OngoingWaitInfo& wait) {
+  // The kernel resumes a futex wait under this number after a stop, only if the wait has a timeout.
+  if (call.number == SYS_restart_syscall) return Timeout::kSet;
+  const bool is_its_futex = wait.kind == WaitKind::kJoin || call.arguments[0] - wait.lock < kLockBytes;
+  if (call.number != SYS_futex || !is_its_futex) return Timeout::kUnknown;
+  return call.arguments[3] != 0 ? Timeout::kSet : Timeout::kAbsent;
+}
+
 class Look {
  public:
   Look(const TableFile& table, const std::vector<LastGotInfo>& last_got, WaitGraph* state)
@@ -105,11 +116,19 @@ class Look {
     if (const auto place = place_.find(id); place != place_.end()) {
       thread.number = static_cast<uint32_t>(place->second + 1);
       thread.name = ThreadName(*pid_, alive_[place->second].first);
-    } else {
-      thread.gone = !alive_.empty() && id != 0;
+    } else if (!alive_.empty() && id != 0) {
+      thread.gone = !IsOfAnotherProcess(id);
+      if (!thread.gone) thread.doing = "is a thread of another process";
     }
     state_.threads.push_back(std::move(thread));
     return static_cast<uint32_t>(state_.threads.size() - 1);
+  }
+
+  // A lock that was copied by fork while it was held names a thread of the parent. Ids of other pid namespaces say nothing
+  // here.
+  bool IsOfAnotherProcess(uint32_t id) const {
+    return table_.owner().IsOfOurNamespace() &&
+           !ReadOfThread(static_cast<pid_t>(id), static_cast<pid_t>(id), "comm").empty();
   }
 
   // Keeps the later of two waits of one thread: a signal handler may wait during another wait.
@@ -247,6 +266,19 @@ class Look {
     return wait.source == OngoingWaitInfo::kNow || wait.source == OngoingWaitInfo::kAtStart;
   }
 
+  // Returns the system call in which a thread sleeps for this wait; nothing if it cannot be read, or the wait is over.
+  std::optional<BlockedCall> CallOfWait(const OngoingWaitInfo& wait) const {
+    constexpr int kMaxRounds = 8;
+    constexpr absl::Duration kPause = absl::Milliseconds(1);  // the thread is about to sleep, or to return
+    for (int round = 1; pid_.has_value() && round <= kMaxRounds; ++round) {
+      const std::optional<BlockedCall> call = CallOf(wait.thread_id);
+      if (table_.OngoingOwnerAt(wait.place) != wait.owner) return std::nullopt;
+      if (call.has_value() && TimeoutOf(*call, wait) != Timeout::kUnknown) return call;
+      absl::SleepFor(kPause);
+    }
+    return std::nullopt;
+  }
+
   void FindDeadlocks() {
     std::vector<uint32_t> waits_for(state_.threads.size(), kNoIndex);
     for (size_t i = 0; i < waits_for.size(); ++i) {
@@ -254,16 +286,52 @@ class Look {
       if (wait != kNoIndex && IsSure(state_.ongoing[wait])) waits_for[i] = state_.ongoing[wait].holder;
     }
     for (std::vector<uint32_t>& circle : CirclesOf(waits_for)) {
-      const bool all_wait = std::all_of(circle.begin(), circle.end(), [this](uint32_t thread) {
-        const OngoingWaitInfo& wait = state_.ongoing[state_.threads[thread].wait];
-        return table_.OngoingOwnerAt(wait.place) == wait.owner;
+      // If the system call cannot be read, it is not known whether the wait has a timeout. The views say so.
+      const bool is_deadlock = std::all_of(circle.begin(), circle.end(), [this](uint32_t thread) {
+        const OngoingWaitInfo& wait = WaitOf(thread);
+        const std::optional<BlockedCall> call = CallOfWait(wait);
+        return (!call.has_value() || TimeoutOf(*call, wait) != Timeout::kSet) &&
+               table_.OngoingOwnerAt(wait.place) == wait.owner;
       });
-      if (!all_wait) continue;
+      if (!is_deadlock) continue;
       const auto is_older = [this](uint32_t a, uint32_t b) {
         return state_.threads[a].number < state_.threads[b].number;
       };
       std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end(), is_older), circle.end());
       state_.deadlocks.push_back(std::move(circle));
+    }
+    FindLocksNobodyReleases();
+  }
+
+  const OngoingWaitInfo& WaitOf(uint32_t thread) const { return state_.ongoing[state_.threads[thread].wait]; }
+
+  // Adds the longest wait for each lock with an owner that is no thread of this process.
+  void FindLocksNobodyReleases() {
+    absl::flat_hash_map<uint64_t, uint32_t> longest;  // by lock
+    for (uint32_t i = 0; i < state_.threads.size(); ++i) {
+      if (state_.threads[i].wait == kNoIndex) continue;
+      const OngoingWaitInfo& wait = WaitOf(i);
+      if (!SaysWhoHolds(wait.kind) || wait.source != OngoingWaitInfo::kNow || wait.holder == kNoIndex) continue;
+      if (place_.contains(state_.threads[wait.holder].id)) continue;
+      const auto [place, added] = longest.emplace(wait.lock, i);
+      if (!added && wait.start_ns < WaitOf(place->second).start_ns) place->second = i;
+    }
+    if (longest.empty()) return;
+    // A thread may have been created, and may have got the lock, after the threads were listed.
+    absl::flat_hash_set<uint32_t> alive;
+    for (const auto& [thread, id] : ThreadsOf(*pid_, !table_.owner().IsOfOurNamespace())) alive.insert(id);
+    for (const auto& [lock, thread] : longest) {
+      const OngoingWaitInfo& wait = WaitOf(thread);
+      const uint32_t owner = state_.threads[wait.holder].id;
+      char bytes[kLockBytes] = {};
+      if (alive.contains(owner) || !ReadLock(lock, bytes) || StateOfLock(wait.kind, bytes, is_musl_).owner != owner)
+        continue;
+      // Other processes may release a lock in memory that they share; robust mutexes count as such.
+      const std::optional<BlockedCall> call = CallOfWait(wait);
+      if (!call.has_value() || TimeoutOf(*call, wait) != Timeout::kAbsent ||
+          (call->arguments[1] & FUTEX_PRIVATE_FLAG) == 0)
+        continue;
+      state_.deadlocks.push_back({thread});
     }
   }
 
