@@ -194,13 +194,15 @@ int RunStuck(const StuckOptions& options) {
   }
   ModuleSymbolizer symbolizer;
   std::vector<StuckProcess> processes;
-  bool has_deadlock = false, any = false;
+  bool has_deadlock = false, any = false, named_failed = false;
   std::string never_woken;
   for (const pid_t pid : *pids) {
     absl::StatusOr<Asked> asked = AskOf(pid, options, symbolizer);
     if (!asked.ok()) {
       if (is_one) return Failed(asked.status());
-      Say(std::string(asked.status().message()));  // the process may have exited meanwhile
+      Say(std::string(asked.status().message()));
+      // A process that was not named may have exited since it was listed.
+      named_failed = named_failed || std::ranges::find(options.pids, std::to_string(pid)) != options.pids.end();
       continue;
     }
     any = true;
@@ -223,7 +225,7 @@ int RunStuck(const StuckOptions& options) {
                          : StuckTextOfAll(processes, options.shown))
               << never_woken;
   }
-  return Finished(has_deadlock ? kFinding : kFine);
+  return Finished(has_deadlock ? kFinding : named_failed ? kCouldNot : kFine);
 }
 
 }  // namespace

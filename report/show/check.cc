@@ -406,6 +406,10 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
       }
     }
     if (of_first && absl::IsNotFound(view.status())) {
+      ViewOptions any = own;
+      any.kind.clear();
+      std::ostringstream said;
+      if (const auto other = OpenView(any, said); absl::IsNotFound(other.status())) return Failed(other.status(), err);
       return Failed(
           absl::InvalidArgumentError(fmt::format(
               "{} {}: no {} profile in {}; none was recorded. Name another kind with --kind, or run with --profiles {}.",

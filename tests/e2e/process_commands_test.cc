@@ -250,16 +250,18 @@ TEST_F(ProcessCommands, RefuseWhatIsNoProcess) {
                                         std::to_string(getpid()) + ". Give " + std::to_string(getpid()) + "."},
            {std::to_string(zombie),
             "process " + std::to_string(zombie) + ": has exited; its parent has not yet collected it."}}) {
-    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"attach", pid},
-                                                                                       {"detach", pid},
-                                                                                       {"doctor", pid},
-                                                                                       {"doctor", pid, "--attach"},
-                                                                                       {"holders", pid},
-                                                                                       {"stuck", pid},
-                                                                                       {"memory", pid},
-                                                                                       {"dump", pid},
-                                                                                       {"push", url, pid, "--once"},
-                                                                                       {"serve", pid}}) {
+    for (const std::vector<std::string>& words :
+         std::vector<std::vector<std::string>>{{"attach", pid},
+                                               {"detach", pid},
+                                               {"doctor", pid},
+                                               {"doctor", pid, "--attach"},
+                                               {"holders", pid},
+                                               {"stuck", pid},
+                                               {"check", "--max", "inuse_space=1MB", pid},
+                                               {"memory", pid},
+                                               {"dump", pid},
+                                               {"push", url, pid, "--once"},
+                                               {"serve", pid}}) {
       const RunResult r = RunTool(words);
       EXPECT_TRUE(r.exited(3)) << words[0] << ": " << r.Describe();
       EXPECT_EQ(r.err, "holdfast: " + says + "\n") << words[0];
@@ -270,6 +272,11 @@ TEST_F(ProcessCommands, RefuseWhatIsNoProcess) {
   waits.join();
   waitpid(zombie, nullptr, 0);
   EXPECT_THAT(RunTool({"stuck", std::to_string(getpid())}).err, HasSubstr("is not profiled. Start"));
+}
+
+TEST_F(ProcessCommands, SayByTheirStatusThatANamedProcessWasNotExamined) {
+  const RunResult r = RunTool({"stuck", "4194999", "4194998"});
+  EXPECT_TRUE(r.exited(3)) << r.Describe();
 }
 
 TEST_F(ProcessCommands, RefuseWrongUsageWithStatus2) {
