@@ -228,7 +228,7 @@ int RunLifetimes(const LifetimesOptions& given, std::ostream& out, std::ostream&
                    {"alive", "alive", Column::kRight, 5, 1, from("alive", kRoomy)},
                    {"alive_error", all.alive_variance > 0 ? "±" : "", Column::kRight, 0, 1, kWidest},
                    {"", has_object ? what + "  (object)" : what, Column::kLeft, 0, 2, 0, true},
-                   {what, "", Column::kLeft}};
+                   {what == "freed" ? "freed_by" : what, "", Column::kLeft}};  // `freed` is the bytes
   for (const RowOf& row : rows) {
     TableRow& made = table.rows.emplace_back();
     made.cells = CellsOfSums(*view, row.sums, all.bytes);

@@ -280,6 +280,9 @@ TEST_F(LifetimesTest, AreATableAndTheOldestIsFirst) {
   result = RunTool({"lifetimes", "--format", "json", NewestHeap().at(0).path});
   ASSERT_TRUE(result.exited(0)) << "the file beside a heap profile: " << result.Describe();
   EXPECT_THAT(result.out, HasSubstr("\"within_1ms_percent\""));
+  // The bytes are called freed already.
+  result = RunTool({"lifetimes", "--by", "freed", "--format", "csv", out()});
+  EXPECT_THAT(result.out, ::testing::ContainsRegex("^freed,.*,freed_by\n")) << result.Describe();
   EXPECT_TRUE(RunTool({"lifetimes", "--sort", "colour", out()}).exited(2));
   result = RunTool({"top", "--by", "age", "--error", out()});
   ASSERT_TRUE(result.exited(0)) << result.Describe();
