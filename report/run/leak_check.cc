@@ -145,7 +145,9 @@ std::string LeakCheck::WhyNotProgram(pid_t child, int status) const {
     if (answer.pid == child) return "";
   }
   if (WIFSIGNALED(status)) return fmt::format("signal {} ended it", WTERMSIG(status));
-  return seen_.contains(child) ? "it ended without exit or _exit" : "";
+  if (seen_.contains(child)) return "it ended without exit or _exit";
+  // A shell that allocates nothing is nothing to search, if the programs that it started were searched.
+  return answers_.empty() ? "nothing was recorded in it. Add --exact" : "";
 }
 
 std::string LeakCheck::Text(pid_t child, int status, bool quiet) const {

@@ -47,6 +47,13 @@ TEST_F(LeakCheck, AProgramThatLosesNothingIsFine) {
   EXPECT_THAT(Check("none", {"-q"}).err, Not(HasSubstr("pointer")));
 }
 
+TEST_F(LeakCheck, AProgramThatRecordedNothingWasNotSearched) {
+  const RunResult r = Execute({.argv = {Tool(), "run", "--heap-interval", "1GiB", "--leak-check", "-o", out(),
+                                        "--tables", tables(), "--", ProgramPath("lost_at_end"), "return"}});
+  EXPECT_TRUE(r.exited(125)) << r.Describe();
+  EXPECT_THAT(r.err, HasSubstr("was not searched: nothing was recorded in it. Add --exact"));
+}
+
 TEST_F(LeakCheck, TheProgramsOwnStatusComesFirst) {
   const RunResult r = Check("status");
   EXPECT_TRUE(r.exited(3)) << r.Describe();
