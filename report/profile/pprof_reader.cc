@@ -385,6 +385,8 @@ absl::StatusOr<Profile> DecodeMessages(std::string_view bytes, std::string_view 
 }  // namespace
 
 absl::StatusOr<Profile> DecodePprof(std::string_view bytes, std::string_view name, uint64_t max_bytes) {
+  if (bytes.empty() && name == "standard input")
+    return absl::DataLossError(fmt::format("{}: is empty. Did the command before it fail?", name));
   if (bytes.empty()) {
     return absl::DataLossError(
         fmt::format("{}: empty file. The disk was probably full when it was written; use another snapshot.", name));
@@ -397,10 +399,14 @@ absl::StatusOr<Profile> DecodePprof(std::string_view bytes, std::string_view nam
 }
 
 absl::StatusOr<Profile> ReadPprofFile(const std::string& path, uint64_t max_bytes) {
-  const std::string name = path == "-" ? "standard input" : path;
-  auto bytes = ReadAll(path, name, max_bytes);
+  if (path == "-") {
+    // A command may read the same file twice; standard input can be read only once.
+    static const absl::StatusOr<ByteBuffer> bytes = ReadAll(path, "standard input", max_bytes);
+    return bytes.ok() ? DecodePprof(bytes->view(), "standard input", max_bytes) : bytes.status();
+  }
+  auto bytes = ReadAll(path, path, max_bytes);
   if (!bytes.ok()) return bytes.status();
-  return DecodePprof(bytes->view(), name, max_bytes);
+  return DecodePprof(bytes->view(), path, max_bytes);
 }
 
 }  // namespace holdfast

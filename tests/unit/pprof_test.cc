@@ -785,6 +785,26 @@ TEST(PprofErrors, Empty) {
   EXPECT_EQ(ErrorOf(""), "x.pb.gz: empty file. The disk was probably full when it was written; use another snapshot.");
 }
 
+TEST(PprofErrors, EmptyStandardInput) {
+  EXPECT_EQ(DecodePprof("", "standard input").status().message(),
+            "standard input: is empty. Did the command before it fail?");
+}
+
+// `leaks -` reads its file twice.
+TEST(PprofRead, StandardInputTwice) {
+  const Folder folder;
+  const std::string path = folder.Write("small.pb.gz", EncodePprof(SmallProfile()));
+  const int before = dup(STDIN_FILENO), file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(dup2(file, STDIN_FILENO), STDIN_FILENO);
+  for (int i = 0; i < 2; ++i) {
+    const auto read = ReadPprofFile("-");
+    EXPECT_TRUE(read.ok()) << i << ": " << read.status();
+  }
+  dup2(before, STDIN_FILENO);
+  close(before);
+  close(file);
+}
+
 TEST(PprofErrors, TruncatedGzip) {
   const std::string bytes = EncodePprof(SmallProfile());
   EXPECT_EQ(
