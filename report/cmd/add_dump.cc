@@ -221,7 +221,6 @@ void AddDumpCommand(CLI::App& app, Invocation* invocation) {
       "program's help, even if it is stopped, hung or deadlocked.\n"
       "\n"
       "  holdfast dump 4242                       into the program's own output folder\n"
-      "  holdfast top $(holdfast dump 4242)       the functions that hold memory now\n"
       "  holdfast dump --all -o /tmp/now          every profiled process of this user\n"
       "  holdfast dump --holders 4242             with labels for holdfast top --by held and --by class; takes 2 to 4 s of CPU\n"
       "                                           for each GiB of heap (see holdfast holders)");
