@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -459,6 +460,15 @@ std::string BorrowedThread::WhyNotNow() const {
   return "";
 }
 
+bool BorrowedThread::HasUserDispatch() const {
+  // Since Linux 6.4.
+  constexpr auto kGetUserDispatch = static_cast<__ptrace_request>(0x4211);
+  struct {
+    uint64_t mode, selector, offset, length;
+  } config{};
+  return ptrace(kGetUserDispatch, state_->thread, sizeof config, &config) == 0 && config.mode != 0;
+}
+
 absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, const LibraryCall& call) {
   State& s = *state_;
   const uint64_t own_frame = s.OwnFrame();
@@ -483,6 +493,12 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   if (!data.ok()) {
     unmap();
     return fail(data.status());
+  }
+  // The library reads the clock without a system call.
+  if (int tsc = 0; call.action == AttachAction::kAttach && s.MakeCall(code, SYS_prctl, {PR_GET_TSC, *data}).ok() &&
+                   s.Read(*data, &tsc, sizeof tsc) && tsc == PR_TSC_SIGSEGV) {
+    unmap();
+    return fail(absl::FailedPreconditionError("may not read the time (PR_SET_TSC). Start it with holdfast run"));
   }
 
   // The memory: what the call needs, then the stack.
@@ -612,6 +628,7 @@ uint64_t BorrowedThread::thread_pointer() const { return 0; }
 int64_t BorrowedThread::call() const { return -1; }
 bool BorrowedThread::is_call_lost() const { return false; }
 std::string BorrowedThread::WhyNotNow() const { return ""; }
+bool BorrowedThread::HasUserDispatch() const { return false; }
 absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses&, const LibraryCall&) {
   return absl::UnimplementedError("only possible on x86-64");
 }

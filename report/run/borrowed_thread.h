@@ -81,6 +81,8 @@ class BorrowedThread {
   bool is_call_lost() const;
   // Whether the thread is inside a restartable sequence (rseq), or has state that a signal frame cannot hold.
   std::string WhyNotNow() const;
+  // Whether the kernel turns system calls of code outside a range into a signal, which ends the thread in a call of ours.
+  bool HasUserDispatch() const;
   // How much of its stack, below `sp`, a call needs.
   static constexpr uint64_t kStackBytes = 16 << 10;
 

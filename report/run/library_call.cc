@@ -154,7 +154,14 @@ class Caller {
     why_ = (*thread)->WhyNotNow();
     if (why_.empty())
       why_ = code->WhyUnsafe((*thread)->pc(), (*thread)->sp(), (*thread)->thread_pointer(), (*thread)->call() >= 0);
+    if (why_.empty() && !code->IsOfLibc(choice.thread, (*thread)->thread_pointer()))
+      why_ = "was not made by the C library, or its thread pointer leads elsewhere";
     if (!why_.empty()) return false;
+    if ((*thread)->HasUserDispatch()) {
+      return absl::FailedPreconditionError(fmt::format(
+          "only some of its code may make system calls (Syscall User Dispatch): the library's would end it{}",
+          call_.action == AttachAction::kDetach ? ". It stays attached" : ""));
+    }
     const FilterCounts filters = CountFilters(pid_);
     if (FiltersChanged(call_.filters, filters)) {
       return absl::FailedPreconditionError(

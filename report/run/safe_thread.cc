@@ -279,6 +279,27 @@ bool ProcessCode::HasStack(uint64_t sp, uint64_t thread_pointer) const {
   return is_own && sp - stack->start >= BorrowedThread::kStackBytes;
 }
 
+bool ProcessCode::IsOfLibc(pid_t thread, uint64_t thread_pointer) const {
+  // glibc's struct pthread: its own address twice, and somewhere the thread's id. After a program's own fork the id is
+  // its parent's, but then it has one thread.
+  constexpr uint64_t kSelf = 0x10;
+  constexpr size_t kSearched = 0x400;
+  uint64_t first = 0, self = 0;
+  if (!memory_.Read(thread_pointer, &first, sizeof first) ||
+      !memory_.Read(thread_pointer + kSelf, &self, sizeof self) || first != thread_pointer || self != thread_pointer)
+    return false;
+  const std::vector<std::pair<pid_t, uint32_t>> threads = ThreadsOf(pid_, true);
+  if (threads.size() <= 1) return true;
+  const auto found = std::find_if(threads.begin(), threads.end(), [&](const auto& one) { return one.first == thread; });
+  if (found == threads.end() || found->second == 0) return false;
+  for (size_t at = kSelf + sizeof self; at < kSearched; at += sizeof(uint64_t)) {
+    uint32_t id = 0;
+    if (!memory_.Read(thread_pointer + at, &id, sizeof id)) return false;
+    if (id == found->second) return true;
+  }
+  return false;
+}
+
 std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call) {
   if (!in_call) {
     if (has_allocator_in_program_) return "runs, and may be inside the allocator of its executable";

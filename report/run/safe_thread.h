@@ -50,6 +50,8 @@ class ProcessCode {
   // `thread_pointer`: 0 if it is not known. Looks for the stack in the mappings of the last ReadStacks.
   std::string WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call);
   void ReadStacks();
+  // Whether libc has made this thread: functions of libc find their state by the thread pointer.
+  bool IsOfLibc(pid_t thread, uint64_t thread_pointer) const;
 
  private:
   enum class Part : uint8_t { kProgram, kLibc, kLinker, kAllocator, kNowhere };

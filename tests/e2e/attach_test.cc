@@ -621,6 +621,23 @@ TEST_F(Attach, IsRefusedIfAFileMayNotBeAsLargeAsTheLibrary) {
   Line(running, 1);
 }
 
+// A call in one of their threads would end these programs. They continue.
+TEST_F(Attach, IsRefusedWhereACallWouldEndTheProgram) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"dispatch", "Syscall User Dispatch"}, {"clock", "PR_SET_TSC"}, {"pointer", "was not made by the C library"}};
+  for (const auto& [how, why] : cases) {
+    SCOPED_TRACE(how);
+    Running running(CommandFor(Launch::kBare, {"attach_harms", how}));
+    if (!running.WaitForOutput("ready")) continue;  // this kernel does not have it
+    const RunResult attached = AttachTo(running);
+    EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+    EXPECT_THAT(attached.err, HasSubstr(why)) << attached.Describe();
+    running.CloseInput();
+    const RunResult ended = running.Wait();
+    EXPECT_TRUE(ended.exited(0)) << ended.Describe();
+  }
+}
+
 TEST_F(Attach, ReadsFiltersBeforeAnythingIsChanged) {
   const auto start = [&](std::vector<std::string> filter) {
     Command command = CommandFor(Launch::kBare, {"waits_for_input"});

@@ -1,0 +1,93 @@
+// Programs that a call of ours in one of their threads would end:
+//
+//     attach_harms dispatch   only libc may make system calls (Syscall User Dispatch)
+//     attach_harms clock      the processor may not read the time (PR_SET_TSC)
+//     attach_harms pointer    the only thread that can be borrowed has a thread pointer that is not libc's
+//
+// Prints "ready"; ends with 0 when its input does, or after 30 s.
+#define _GNU_SOURCE
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#endif
+
+static volatile char selector = 0;
+
+static int DispatchAllButLibc(void) {
+  FILE* const maps = fopen("/proc/self/maps", "r");
+  char line[512];
+  unsigned long start = 0, end = 0, from, to;
+  while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+    if (strstr(line, "/libc.so") == NULL || sscanf(line, "%lx-%lx", &from, &to) != 2) continue;
+    if (start == 0) start = from;
+    end = to;
+  }
+  fclose(maps);
+  const int result = prctl(PR_SET_SYSCALL_USER_DISPATCH, 1, start, end - start, &selector);
+  selector = 1;
+  return result;
+}
+
+// Not libc's: of a runtime with a thread block of its own, above its stack.
+static struct {
+  char stack[1 << 18];
+  void* block[512];
+} runtime __attribute__((aligned(64)));
+
+__attribute__((noinline)) static long Call(long number, long first, long second, long third) {
+  long result;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(first), "S"(second), "d"(third)
+                   : "rcx", "r11", "memory");
+  return result;
+}
+static int queue;
+static int Foreign(void* unused) {
+  (void)unused;
+  struct pollfd input = {.fd = 0, .events = POLLIN};
+  for (int i = 0; i < 300 && Call(SYS_poll, (long)&input, 1, 100) == 0;) ++i;
+  Call(SYS_msgctl, queue, IPC_RMID, 0);
+  Call(SYS_exit_group, 0, 0, 0);
+  return 0;
+}
+
+int main(int count, char** arguments) {
+  const char* const how = count > 1 ? arguments[1] : "";
+  setvbuf(stdout, NULL, _IONBF, 0);
+  const int refused = strcmp(how, "dispatch") == 0 ? DispatchAllButLibc()
+                      : strcmp(how, "clock") == 0  ? prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0)
+                                                   : 0;
+  if (refused != 0) {
+    puts("not supported");
+    return 0;
+  }
+  if (strcmp(how, "pointer") == 0) {
+    queue = msgget(IPC_PRIVATE, 0600);
+    runtime.block[0] = runtime.block[2] = runtime.block;
+    clone(Foreign, runtime.stack + sizeof runtime.stack,
+          CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS, NULL, NULL,
+          runtime.block, NULL);
+    puts("ready");
+    struct {
+      long type;
+      char text[8];
+    } message;
+    for (;;) msgrcv(queue, &message, sizeof message.text, 0, 0);
+  }
+  puts("ready");
+  struct pollfd input = {.fd = 0, .events = POLLIN};
+  for (int i = 0; i < 300 && poll(&input, 1, 100) == 0; ++i) free(malloc(20000));
+  return 0;
+}
