@@ -131,6 +131,9 @@ class Dumper {
       return Fail(
           fmt::format("{}: {} is no longer its output folder. Name another folder with -o.", name, Printable(path)));
     }
+    // If the folder was deleted, the exporter makes another one of that name; if it was moved, the exporter goes on there.
+    const bool is_another =
+        options_.out.empty() && process.table.out_id().known() && !(folder->id() == process.table.OutIdHere());
     const std::map<std::string, ProfileName> before = NewestOfProcess(*folder, program, pid);
     if (const absl::Status written = DumpOne(std::move(process), *folder); !written.ok()) {
       return Fail(fmt::format("{}: no snapshot ({}).", name, std::string(written.message())));
@@ -147,7 +150,10 @@ class Dumper {
       std::cout << (isatty(STDOUT_FILENO) != 0 ? Printable(file_path) : file_path) << "\n";
     }
     SayLines(DeadlocksIn(files));  // standard output holds only file names
-    if (after.empty()) {
+    if (after.empty() && is_another) {
+      Fail(fmt::format("{}: {} is no longer its output folder (it was moved or replaced). Name another folder with -o.",
+                       name, Printable(path)));
+    } else if (after.empty()) {
       Say(fmt::format("{}: nothing has been sampled yet, so there is no file.", name));
     } else if (!any_new) {
       Say(fmt::format("{}: nothing new has been sampled since its last snapshot; that file is named here.", name));

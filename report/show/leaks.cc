@@ -1,5 +1,7 @@
 #include "report/show/leaks.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,6 +11,7 @@
 #include <sstream>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -307,6 +310,14 @@ static std::optional<pid_t> ProcessToSearch(const LeaksOptions& options) {
   return AsProcess(options.view.files[0]);
 }
 
+// Nothing new comes if all that is followed are processes that have exited.
+static bool NamesOnlyEndedProcesses(const std::vector<std::string>& files) {
+  return std::ranges::all_of(files, [](const std::string& file) {
+    const std::optional<pid_t> pid = AsProcess(file);
+    return pid.has_value() && access(fmt::format("/proc/{}", *pid).c_str(), F_OK) != 0;
+  });
+}
+
 int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) {
   ViewOptions view = options.view;
   if (view.format == "markdown" || view.format == "junit") view.format = "table";
@@ -328,8 +339,13 @@ int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) 
     limit = static_cast<double>(*parsed);
   }
   std::string last;
+  bool is_waiting = false;
   while (true) {
-    if (const auto read = finder.Read(err); !read.ok() && !(options.follow && absl::IsNotFound(read))) {
+    const bool has_ended = NamesOnlyEndedProcesses(options.view.files);
+    if (const auto read = finder.Read(err); !read.ok() && options.follow && absl::IsNotFound(read) && !has_ended) {
+      if (!std::exchange(is_waiting, true))
+        err << fmt::format("holdfast: waiting for the first profiles of {}.\n", Printable(options.view.files[0]));
+    } else if (!read.ok()) {
       const auto pid = ProcessToSearch(options);
       if (!pid.has_value() || !absl::IsNotFound(read)) return Failed(read, err);
       return Failed(absl::NotFoundError(fmt::format("{} Without profiles: holdfast leaks --unreachable {}.",
@@ -355,7 +371,8 @@ int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) 
       }
       const bool is_unreachable =
           search.has_value() && search->report.has_value() && search->report->ExitCode() == kFinding;
-      if (!options.follow)
+      if (options.follow && has_ended) err << "holdfast: the process has exited.\n";
+      if (!options.follow || has_ended)
         return IsLeak(answer.worst) || is_unreachable ? 1 : answer.worst == Grows::kUndecided ? kCannotTell : 0;
       if (!out) return 3;  // the reader is gone
     }

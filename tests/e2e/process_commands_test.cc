@@ -63,6 +63,20 @@ TEST_F(ProcessCommands, AnOutputFolderMayHaveANewlineInItsName) {
   running.Wait();
 }
 
+TEST_F(ProcessCommands, DumpSaysThatTheOutputFolderWasMoved) {
+  Options options = kEvery;
+  options["out"] = out() + "/first";
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, options));
+  int done = 0;
+  Lines(running, 1, &done);
+  ASSERT_TRUE(Tool({"dump", Pid(running)}).exited(0));
+  std::filesystem::rename(out() + "/first", out() + "/second");
+  const RunResult dumped = Tool({"dump", Pid(running)});
+  EXPECT_TRUE(dumped.exited(3)) << dumped.Describe();
+  EXPECT_THAT(dumped.err, HasSubstr("/first is no longer its output folder (it was moved or replaced). Name another"));
+  running.Wait();
+}
+
 TEST_F(ProcessCommands, DumpTakesASnapshotOfAStoppedProgram) {
   Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
   int done = 0;
@@ -272,6 +286,12 @@ TEST_F(ProcessCommands, RefuseWhatIsNoProcess) {
   waits.join();
   waitpid(zombie, nullptr, 0);
   EXPECT_THAT(RunTool({"stuck", std::to_string(getpid())}).err, HasSubstr("is not profiled. Start"));
+}
+
+TEST_F(ProcessCommands, LeaksFollowsOnlyWhatExists) {
+  const RunResult r = RunTool({"leaks", "--follow", "4194999"});
+  EXPECT_TRUE(r.exited(3)) << r.Describe();
+  EXPECT_THAT(r.err, HasSubstr("process 4194999: no such process."));
 }
 
 TEST_F(ProcessCommands, SayByTheirStatusThatANamedProcessWasNotExamined) {
