@@ -47,19 +47,21 @@ void LeaveInheritedBounds() {
 }
 
 // Calls `serve` on a stack of the usual size. A program may have a hard limit of 64 KiB, which the exporter inherits, and
-// demangling one long name of C++ takes more. Not in another thread: programs look at the time that this one has run.
-void WithUsualStack(std::function<void()> serve) {
-  constexpr size_t kBytes = 8 << 20;
+// demangling one long name of C++ takes more. Another thread will not do: the CPU time of
+// the exporter is that of its first thread.
+void WithUsualStack(const std::function<void()>& serve) {
+  constexpr size_t kBytes = 8 << 20, kGuard = 64 << 10;
   rlimit limit;
   if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kBytes) return serve();
-  void* const stack =
+  static void* const stack =
       mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-  if (stack == MAP_FAILED) return serve();
+  // As below any stack, memory that nobody may use: a recursion without end must not write into what is mapped there.
+  if (stack == MAP_FAILED || mprotect(stack, kGuard, PROT_NONE) != 0) return serve();
   static ucontext_t before, large;
   static std::function<void()> called;
-  called = std::move(serve);
+  called = serve;
   getcontext(&large);
-  large.uc_stack = {stack, 0, kBytes};
+  large.uc_stack = {static_cast<char*>(stack) + kGuard, 0, kBytes - kGuard};
   large.uc_link = &before;
   makecontext(
       &large, [] { called(); }, 0);

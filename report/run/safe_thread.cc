@@ -218,7 +218,8 @@ absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
 absl::Status ProcessCode::ReadLibc(const ModuleInfo& libc) {
   libc_path_ = libc.path;
   libc_bias_ = libc.bias;
-  const FileDescriptor file(open(FileOf(pid_, libc.path).c_str(), O_RDONLY | O_CLOEXEC));
+  // Whoever owns the process may have put a FIFO there.
+  const FileDescriptor file(open(FileOf(pid_, libc.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) return absl::NotFoundError(fmt::format("{} cannot be opened", libc.path));
   absl::StatusOr<std::unique_ptr<ElfSymbols>> names = ElfSymbols::Load(file.get(), libc.build_id);
   if (!names.ok()) {

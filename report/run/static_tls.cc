@@ -41,7 +41,8 @@ class Exports {
   };
 
   static std::optional<Exports> Of(pid_t pid, const ModuleInfo& module, const ProcessMemory* memory) {
-    const FileDescriptor file(open(fmt::format("/proc/{}/root{}", pid, module.path).c_str(), O_RDONLY | O_CLOEXEC));
+    const FileDescriptor file(open(fmt::format("/proc/{}/root{}", pid, module.path).c_str(),
+                                   O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));  // not a regular file: do not wait
     if (!file.valid()) return std::nullopt;
     Exports exports(memory, module.bias);
     exports.elf_ = ElfFile::Open(file.get());
@@ -122,7 +123,7 @@ std::optional<std::array<uint64_t, 2>> WordsStoredBy(uint64_t function, const Pr
       return std::nullopt;
     }
   }
-  if (code[at] != kReturn || stored[0] == 0 || stored[1] == 0) return std::nullopt;
+  if (at >= code.size() || code[at] != kReturn || stored[0] == 0 || stored[1] == 0) return std::nullopt;
   return stored;
 }
 

@@ -276,7 +276,8 @@ class Account {
       }
     }
     if (UsesMusl(input_.mappings)) return kMusl;
-    if (input_.has_linked_allocator) return "";  // gperftools' tcmalloc takes its memory from [heap]
+    // gperftools' tcmalloc takes its memory from [heap].
+    if (input_.has_linked_allocator && account_.arenas == 0) return "";
     for (const LiveBlock& block : input_.blocks) {
       if (has_glibc_heap) break;
       const auto mapping = IndexAt(block.address);

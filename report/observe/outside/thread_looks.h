@@ -17,7 +17,7 @@
 //
 // Sums only grow: a snapshot closes the periods of all threads, and the scale of a closed period does not change. The period
 // of a thread that is rarely blocked goes on until 16 looks found it blocked; until then its parts lack that time,
-// some 0.8 s. At most 2 % of a core.
+// 0.8 s at the usual rate of looks. At most 2 % of a core.
 #ifndef HOLDFAST_REPORT_OBSERVE_OUTSIDE_THREAD_LOOKS_H_
 #define HOLDFAST_REPORT_OBSERVE_OUTSIDE_THREAD_LOOKS_H_
 
