@@ -68,11 +68,12 @@ extern "C" HOLDFAST_EXPORT int sigaltstack(const stack_t* stack, stack_t* before
     return -1;
   }
   if (LIKELY(!HasCpuTimers()) || stack == nullptr) return real.sigaltstack(stack, before);
-  const bool is_small = (stack->ss_flags & SS_DISABLE) == 0 && !MayHaveTimer(stack->ss_size);
+  const stack_t wanted = *stack;  // `before` may be the same place
+  const bool is_small = (wanted.ss_flags & SS_DISABLE) == 0 && !MayHaveTimer(wanted.ss_size);
   if (is_small) LeaveCpuTimer();
   const int result = real.sigaltstack(stack, before);
   const int error = errno;
-  if (result == 0) AlternateStackMask::NoteStack(*stack);
+  if (result == 0) AlternateStackMask::NoteStack(wanted);
   // It has another stack now; or, if the call failed, its previous one.
   if (!is_small || result != 0) AskForCpuTimer();
   errno = error;

@@ -257,7 +257,8 @@ class GlibcBlocks::Walk {
     uint64_t top = 0;
     if (!space_.Read(bins - kTopToBins, &top, sizeof top)) return false;
     const MemoryMapping* mapping = space_.MappingAt(top);
-    if (top % kChunkStep != 0 || (mapping != nullptr && mapping->name != "[heap]" && !IsOrdinaryMemory(*mapping)))
+    if (top == 0 || top % kChunkStep != 0 ||
+        (mapping != nullptr && mapping->name != "[heap]" && !IsOrdinaryMemory(*mapping)))
       return false;
     is_top_unmapped_ = mapping == nullptr;
     main_bins_ = bins;
