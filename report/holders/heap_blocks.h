@@ -45,12 +45,12 @@ struct HeapBlocksInput {
 struct HeapBlocks {
   BlockMap map;
   BlockSource source = BlockSource::kNone;
-  bool knows_free = true;            // all free blocks are marked as unused, also those in caches of threads
-  bool is_complete = true;           // false: many blocks may be missing, because the program changed the heap meanwhile
-  uint64_t heap_bytes = 0;           // existing memory of the heaps in `map`
-  uint64_t unknown_bytes = 0;        // of large mappings that may contain blocks of an unknown allocator
-  std::string glibc_version;         // "" = unknown
-  std::vector<MemoryRange> gaps;     // parts of heaps that are roots, by address
+  bool knows_free = true;         // all free blocks are marked as unused, also those in caches of threads
+  bool is_complete = true;        // false: many blocks may be missing, because the program changed the heap meanwhile
+  uint64_t heap_bytes = 0;        // existing memory of the heaps in `map`
+  uint64_t unknown_bytes = 0;     // of large mappings that may contain blocks of an unknown allocator
+  std::string glibc_version;      // "" = unknown
+  std::vector<MemoryRange> gaps;  // parts of heaps that are roots, by address
   std::vector<MemoryRange> visited;  // whole heaps
   std::vector<MemoryRange> ignored;  // the allocator's own state outside heaps, by address
 };
