@@ -133,6 +133,7 @@ std::string ReportBuilder::GrowthsAsJson() const {
     const GrowthAnswer& answer = growths.answer;
     json.Key("answer").Open('{').Key("grows").String(GrowsName(answer.grows)).Key("before").Number(answer.before);
     json.Key("text").String(TextOf(answer, growths.hours)).Key("rises").Bool(answer.rises);
+    json.Key("goesOn").Bool(answer.goes_on);
     json.Key("hours").Real(answer.hours).Key("by").String(OwnerPhrase(answer)).Key("largest").Open('[');
     for (const uint32_t function : growths.largest) json.Number(function);
     json.Close(']').Close('}');

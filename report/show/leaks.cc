@@ -237,8 +237,12 @@ TextTable LeaksTable(const LeaksAnswer& answer, const PointerSearch* search, con
     if (limit > 0) table.header.push_back("limit    " + LimitText(process, limit, options.limit));
   }
   for (const LeaksAnswer::Threads& threads : answer.threads) {
-    table.header.push_back(fmt::format("threads  {} of {} alive, {:+.4g} {}: threads are created and never exit",
-                                       threads.alive, threads.program, threads.total.slope / rate.an_hour, rate.words));
+    table.header.push_back(
+        threads.grows
+            ? fmt::format("threads  {} of {} alive, {:+.4g} {}: threads are created and never exit", threads.alive,
+                          threads.program, threads.total.slope / rate.an_hour, rate.words)
+            : fmt::format("threads  {} of {} alive, more than before: cannot tell whether their number goes on rising",
+                          threads.alive, threads.program));
   }
   std::vector<std::vector<std::string>> stacks;
   for (const LeaksAnswer::Stack& stack : answer.stacks) stacks.push_back(stack.frames);

@@ -259,6 +259,26 @@ TEST_F(LeaksTest, NeverGivesTheAllClearWhileTheTotalClimbs) {
   }
 }
 
+// The heap is level, but threads were created lately: exit status 4 needs a line that says why.
+TEST_F(LeaksTest, ThreadsThatMayBeGrowingAreNamed) {
+  for (int minute = 0; minute < kMinutes; ++minute) {
+    const int64_t late = 1000 * std::max(0, minute - 55);
+    Profile p =
+        Snapshot("one", minute * kMinute + 1, {Stack{"main;spawn", 10 + late, 10 + late, 10 + late, 10 + late}});
+    p.comments[0] = p.strings.Intern("kind: threads");
+    p.sample_types[0].type = p.strings.Intern("created");
+    p.sample_types[3].type = p.strings.Intern("alive");
+    const std::string name = "app.1." + std::to_string(1000 + minute);
+    Save(name + ".threads.pb.gz", p);
+    Save(name + ".heap.pb.gz", Snapshot("one", minute * kMinute + 1, {Stack{"main;table", 20 << 20, 20}}));
+  }
+  const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+  EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("answer   level: nothing grows\n"));
+  EXPECT_THAT(leaks.out,
+              HasSubstr("threads  4010 of app alive, more than before: cannot tell whether their number goes"));
+}
+
 // Whoever adds up a column adds up one unit, and what one process has of several kinds is not one series.
 TEST_F(LeaksTest, KindsAreKeptApart) {
   std::vector<std::string> files;
@@ -807,6 +827,39 @@ TEST_F(LeaksTest, MemoryFreedOnExitWasALeakUntilThen) {
   EXPECT_EQ(leaks.exit_code, 1) << leaks.out;
   EXPECT_THAT(leaks.out, HasSubstr("10 snapshots"));
   EXPECT_THAT(leaks.out, HasSubstr("by remember"));
+}
+
+// It warmed up in 10 minutes, waited for 50, and freed everything at its end: the file of the end says how long nothing
+// had changed.
+TEST_F(LeaksTest, WhatWasFreedOnExitDoesNotHideThatNothingGrewBefore) {
+  for (const int minute : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 60, 61}) {
+    const int64_t kept = minute < 10 ? 1'000'000 * (minute + 1) : 0;
+    Profile p = testing::WithRecords(
+        Snapshot("app", minute * kMinute + 1, {Stack{"main;remember", kept, kept / 1000, 10'000'000, 10'000}}));
+    if (minute >= 60)
+      p.mutable_process()->moment =
+          minute == 60 ? record::Moment::kBeforeExitHandlers : record::Moment::kAfterExitHandlers;
+    if (minute == 60) p.mutable_process()->unchanged_snapshots = 50;
+    Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz", p);
+  }
+  const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+  EXPECT_NE(leaks.exit_code, 1) << leaks.out;
+  EXPECT_THAT(leaks.out, Not(HasSubstr("growing"))) << leaks.out;
+  EXPECT_THAT(leaks.out, HasSubstr("over 59min")) << leaks.out;
+}
+
+// "still rising" is said of what rose lately.
+TEST_F(LeaksTest, OnlyWhatRoseLatelyIsStillRising) {
+  const auto answer = [&](int last_rise) {
+    for (int minute = 0; minute < 12; ++minute) {
+      const int64_t kept = 1'000'000 * (std::min(minute, last_rise) + 1);
+      Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz",
+           testing::WithRecords(Snapshot("app", minute * kMinute + 1, {Stack{"main;remember", kept, kept / 1000}})));
+    }
+    return Leaks({.view = {.files = {folder_.path()}}}).out;
+  };
+  EXPECT_THAT(answer(12), HasSubstr("growing: 1.91MiB → 11.44MiB in 10min, still rising, by remember"));
+  EXPECT_THAT(answer(8), Not(HasSubstr("still rising")));
 }
 
 // In the first snapshots the pool has one caller: nothing says that it is one.

@@ -25,7 +25,8 @@ struct GrowthAnswer {
   // For a rise: all bytes in use before it and now, and its duration.
   int64_t before = 0, now = 0;
   double hours = 0;
-  double active = 1;  // of that time: how much had traffic
+  bool goes_on = true;  // the rise: in the last quarter of that time, too
+  double active = 1;    // of that time: how much had traffic
   // The owner of its largest part, functions leaf first from the owner on, and which part, 0 … 1. Empty: nobody's.
   std::vector<std::string> largest = {};
   double share = 0;

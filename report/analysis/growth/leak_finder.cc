@@ -299,7 +299,9 @@ void LeakFinder::AddThreads(const OfKind& key, const NamedSeries& named, LeaksAn
                               .frames = series.FramesOf(entry)});
   }
   if (growing == 0) {
-    if (total.growth_class == GrowthClass::kUndecided && answer->worst == Grows::kNo) answer->worst = Grows::kUndecided;
+    if (total.growth_class != GrowthClass::kUndecided) return;
+    answer->worst = std::max(answer->worst, Grows::kUndecided);
+    answer->threads.push_back({program, series.TotalNow(), total, false});
     return;
   }
   answer->leaks += growing;

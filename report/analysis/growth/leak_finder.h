@@ -58,11 +58,12 @@ struct LeaksAnswer {
     std::string older_blocks = {};            // AllMemory::OlderBlocks; with `memory`
     std::string how_to_name = {};             // if names are missing
   };
-  // The threads of a process that are created and never exit.
+  // The threads of a process that are created and never exit; or perhaps, if not `grows`.
   struct Threads {
     std::string program;
     int64_t alive = 0;
     Growth total;
+    bool grows = true;
   };
   // One stack that grows, or another one that was asked for.
   struct Stack {

@@ -21,6 +21,8 @@ namespace {
 constexpr double kNanosAnHour = 3600e9;
 // Limits for one file: more than any writer writes.
 constexpr size_t kMaxCoursePoints = 100, kMaxPoints = 1'000'000;
+// Snapshots that were not written, as nothing had changed, count as if they were; this many are enough to show a level.
+constexpr uint64_t kMaxUnchangedPoints = 16;
 constexpr int64_t kMuchInOneRun = 64 << 10;  // bytes; a stack in one run must grow by this, or by …
 constexpr double kMuchOfInUse = 0.01;        // … this part of the bytes in use
 constexpr double kKnownAges = 0.5;           // the least part of the bytes in use with a known age
@@ -375,6 +377,28 @@ std::vector<double> ProcessSeries::UnchangedUntil(const Timeline& timeline) cons
   return until;
 }
 
+// The first file after those that count; null if there is none.
+const ProcessSeries::Taken* ProcessSeries::FileAtEnd(const std::vector<uint32_t>& order) const {
+  const Taken* next = nullptr;
+  for (const Taken& taken : snapshots_) {
+    const bool is_later = !taken.is_course_point && snapshots_[order.back()] < taken;
+    if (is_later && (next == nullptr || taken < *next)) next = &taken;
+  }
+  return next;
+}
+
+// The files of what was freed at the end are left out, but say for how long nothing had changed before.
+int64_t ProcessSeries::KnownUntil(const std::vector<uint32_t>& order) const {
+  if (order.empty() || snapshots_[order.back()].is_course_point) return 0;
+  const Taken& newest = snapshots_[order.back()];
+  int64_t until = lasts_until_;
+  if (const Taken* const next = FileAtEnd(order); next != nullptr && next->unchanged > 0) {
+    const auto unwritten = static_cast<double>(next->unchanged), whole = static_cast<double>(next->time - newest.time);
+    until = std::max(until, newest.time + static_cast<int64_t>(whole * unwritten / (unwritten + 1)));
+  }
+  return until > newest.time && !IsOffBetween(newest.time, until) ? until : 0;
+}
+
 size_t ProcessSeries::EvidenceIn(const std::vector<uint32_t>& order) const {
   size_t unchanged = 0;
   for (size_t i = 1; i < order.size(); ++i) {
@@ -547,7 +571,7 @@ bool ProcessSeries::IsFreedAtEnd(const std::vector<uint32_t>& order) const {
 double ProcessSeries::Hours() const {
   const Timeline timeline = MakeTimeline();
   if (timeline.order.empty()) return 0;
-  const int64_t end = LastsLonger(timeline.order) ? lasts_until_ : snapshots_[timeline.order.back()].time;
+  const int64_t end = std::max(KnownUntil(timeline.order), snapshots_[timeline.order.back()].time);
   return static_cast<double>(end - timeline.origin_ns) / kNanosAnHour;
 }
 
@@ -641,8 +665,13 @@ Growth ProcessSeries::Fit(const Points& points, const Timeline& timeline, bool o
     series.allocated_variances.push_back(objects ? point.objects_allocated_variance : point.bytes_allocated_variance);
     series.traffic.push_back(static_cast<double>(objects ? all.objects_allocated : all.bytes_allocated));
   };
+  const auto add_unchanged = [&](double from, double until, uint64_t unwritten) {
+    const uint64_t points = std::clamp<uint64_t>(unwritten, 1, kMaxUnchangedPoints);
+    for (uint64_t k = 1; k <= points; ++k)
+      add(from + (until - from) * static_cast<double>(k) / static_cast<double>(points));
+  };
   for (size_t i = 0; i < order.size(); ++i) {
-    if (unchanged[i] > 0) add(unchanged[i]);
+    if (unchanged[i] > 0) add_unchanged(series.times.back(), unchanged[i], snapshots_[order[i]].unchanged);
     // A stack that is missing in a snapshot has nothing in use. Its cumulative allocations do not decrease.
     const auto take = [&](const Points& from, Point* to) {
       const Point before = std::exchange(*to, PointOf(from, order[i]));
@@ -655,7 +684,10 @@ Growth ProcessSeries::Fit(const Points& points, const Timeline& timeline, bool o
     take(totals_, &all);
     add(HoursOf(order[i], timeline));
   }
-  if (LastsLonger(order)) add(Hours());
+  if (LastsLonger(order)) {
+    const Taken* const next = FileAtEnd(order);
+    add_unchanged(series.times.back(), Hours(), next != nullptr ? next->unchanged : 1);
+  };
   if (!exact()) {
     const double size = point.objects > 0 ? static_cast<double>(point.bytes) / static_cast<double>(point.objects) : 0;
     series.sample = static_cast<double>(interval_) / (objects ? std::max(1.0, size) : 1);
@@ -862,6 +894,16 @@ uint32_t ProcessSeries::SnapshotAt(double hours) const {
   const std::vector<uint32_t>& order = timeline.order;
   if (order.empty()) return kStart;
   return FirstFrom(order, hours, timeline.by_births, [&](uint32_t snapshot) { return HoursOf(snapshot, timeline); });
+}
+
+uint32_t ProcessSeries::SnapshotBefore(double hours) const {
+  const Timeline timeline = MakeTimeline();
+  if (timeline.order.empty()) return kStart;
+  uint32_t before = timeline.order.front();
+  for (const uint32_t snapshot : timeline.order) {
+    if (HoursOf(snapshot, timeline) <= hours) before = snapshot;
+  }
+  return before;
 }
 
 int64_t ProcessSeries::BytesAt(const Entry& entry, uint32_t snapshot) const {

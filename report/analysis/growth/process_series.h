@@ -117,6 +117,8 @@ class ProcessSeries {
   // is_by_births(), returns kStart (the state before anything was allocated) for a time before the first snapshot.
   static constexpr uint32_t kStart = UINT32_MAX;
   uint32_t SnapshotAt(double hours) const;
+  // Returns the newest snapshot at or before `hours`; the first one if there is none.
+  uint32_t SnapshotBefore(double hours) const;
   int64_t TotalAt(uint32_t snapshot) const { return PointOf(totals_, snapshot).bytes; }
   int64_t BytesAt(const Entry& entry, uint32_t snapshot) const;
 
@@ -126,6 +128,16 @@ class ProcessSeries {
     int64_t bytes_allocated = 0, objects_allocated = 0;  // cumulative
     double bytes_variance = 0, objects_variance = 0;
     double bytes_allocated_variance = 0, objects_allocated_variance = 0;
+  };
+  struct Taken {
+    int64_t time = 0;
+    std::string path;
+    ProfileMoment moment = ProfileMoment::kNone;
+    uint64_t unchanged = 0;        // snapshots since the previous one that were not written
+    bool is_course_point = false;  // from a later file's course
+    int64_t resident = 0;          // bytes of the process without Holdfast's table; 0: unknown
+    uint64_t lost = 0;             // samples that found no room, so far
+    auto operator<=>(const Taken&) const = default;
   };
   // By snapshot, in the order of addition. A stack may be missing in some snapshots.
   using Points = std::vector<std::pair<uint32_t, Point>>;
@@ -183,26 +195,16 @@ class ProcessSeries {
   // Returns for each snapshot until when (in hours) the previous one's state is known to hold, because no file was
   // written meanwhile; 0: unknown.
   std::vector<double> UnchangedUntil(const Timeline& timeline) const;
-  bool LastsLonger(const std::vector<uint32_t>& order) const {
-    return !order.empty() && !snapshots_[order.back()].is_course_point &&
-           lasts_until_ > snapshots_[order.back()].time && !IsOffBetween(snapshots_[order.back()].time, lasts_until_);
-  }
+  // Until when the state of the newest snapshot is known to hold; 0: no longer than its own time. steady_nanos.
+  int64_t KnownUntil(const std::vector<uint32_t>& order) const;
+  bool LastsLonger(const std::vector<uint32_t>& order) const { return KnownUntil(order) > 0; }
+  const Taken* FileAtEnd(const std::vector<uint32_t>& order) const;
   void LeaveOutFallAtEnd(std::vector<uint32_t>* order) const;
   bool IsFreedAtEnd(const std::vector<uint32_t>& order) const;
 
   StackOptions options_;
   size_t depth_;
   const Suppressions* suppressions_;
-  struct Taken {
-    int64_t time = 0;
-    std::string path;
-    ProfileMoment moment = ProfileMoment::kNone;
-    uint64_t unchanged = 0;        // snapshots since the previous one that were not written
-    bool is_course_point = false;  // from a later file's course
-    int64_t resident = 0;          // bytes of the process without Holdfast's table; 0: unknown
-    uint64_t lost = 0;             // samples that found no room, so far
-    auto operator<=>(const Taken&) const = default;
-  };
   std::vector<Taken> snapshots_;
   std::set<int64_t> course_times_;
   StringTable names_;

@@ -10,6 +10,7 @@ export interface GrowthAnswer {
   grows: "growing" | "grows in steps" | "cannot tell" | "level";
   text: string; // the answer as `holdfast leaks` prints it
   rises: boolean; // something certainly rises, but may still stop: no verdict yet
+  goesOn: boolean; // it rose lately, too
   // If something rises: the bytes in use before, how long it took, and the owner of the largest part.
   before: number;
   hours: number;

@@ -66,13 +66,13 @@ function slopeOfObjects(value: number): string {
 
 /** "109 MiB → 209 MiB in 1min 2s, still rising, mostly by hsetCommand": as in `holdfast leaks`. */
 export function Rise({ app, growth }: { app: App; growth: Growth }) {
-  const { before, hours, largest, by } = growth.answer;
+  const { before, hours, largest, by, goesOn } = growth.answer;
   return (
     <>
       <b>
         {growth.now > before ? `${formatValue(before, "bytes")} → ${formatValue(growth.now, "bytes")}` : `${formatValue(growth.now, "bytes")} in use`}
       </b>
-      {growth.now > before && ` in ${hoursText(hours)}, still rising`}
+      {growth.now > before && ` in ${hoursText(hours)}${goesOn ? ", still rising" : ""}`}
       {by !== "" && (
         <>
           , {by} <b class="fn-text">{app.model.shortName(ownOf(app, largest))}</b>
