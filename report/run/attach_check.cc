@@ -65,7 +65,7 @@ class Checker {
     }
     Tracing();
     if (!check_.refused.empty()) return std::move(check_);
-    Executable();
+    Executable(detaches);
     User();
     Surroundings();
     Library();
@@ -94,8 +94,11 @@ class Checker {
   }
   void Ok(const char* topic, std::string text) { check_.findings.Ok(topic, std::move(text)); }
 
-  void Executable() {
-    const ExecutableKind file = ReadExecutableKind(root_ + objects_[0]);
+  void Executable(bool detaches) {
+    ExecutableKind file = ReadExecutableKind(root_ + objects_[0]);
+    // A deploy replaces the file of a running program. The kernel keeps the old one, and to detach its kind is enough.
+    if (detaches && file.kind != ExecutableKind::Kind::kElf)
+      file = ReadExecutableKind(fmt::format("/proc/{}/exe", pid_));
     const auto has = [&](const char* part) {
       return std::any_of(objects_.begin(), objects_.end(), [part](const std::string& object) {
         return BaseName(object).find(part) != std::string_view::npos;

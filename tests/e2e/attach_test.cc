@@ -810,6 +810,37 @@ TEST_F(Attach, ASecondTimeAfterALibraryWasReplaced) {
   EXPECT_EQ(NewestHeap()[0].SumAny("second_hook").at("alloc_objects"), 100);
 }
 
+// A deploy replaces the file, and a clean-up removes it, while the program runs.
+TEST_F(Attach, EndsThoughTheExecutableWasReplacedMeanwhile) {
+  for (const char* program : {"checked_threads", "linked_threads_jemalloc"}) {
+    const std::string real = ProgramPath(program), copy = folder() + "/server";
+    if (access(real.c_str(), X_OK) != 0) continue;  // its allocator has no archive here
+    for (const bool is_removed : {false, true}) {
+      std::filesystem::copy_file(real, copy, std::filesystem::copy_options::overwrite_existing);
+      Command command = CommandFor(Launch::kBare, {program});
+      command.argv[0] = copy;
+      Running running(command);
+      ASSERT_TRUE(running.WaitForOutput("ready"));
+      if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+      int lines = 0;
+      ExpectWorks(running, &lines);
+      const std::string before = ReadOnlyBytes(running);
+      const RunResult attached = AttachTo(running);
+      ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+      ExpectWorks(running, &lines);
+      std::filesystem::rename(copy, copy + ".old");
+      std::filesystem::remove(copy + ".old");
+      if (!is_removed) std::filesystem::copy_file(ProgramPath("nothing"), copy);
+      const RunResult detached = DetachFrom(running);
+      ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+      EXPECT_EQ(ReadOnlyBytes(running), before);
+      ExpectWorks(running, &lines);
+      running.CloseInput();
+      EXPECT_TRUE(running.Wait().exited(0));
+    }
+  }
+}
+
 class AttachAtAMoment : public Attach, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
