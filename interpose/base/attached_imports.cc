@@ -108,8 +108,12 @@ uintptr_t ValueBefore(const uintptr_t* at, uintptr_t real_function) {
 struct Pass {
   Turn turn;
   bool restores;
-  uint64_t changed;
+  ImportChanges changes;
 };
+
+void Store(const ImportingObject& object, uintptr_t* entry, uintptr_t value, ImportChanges* changes) {
+  ++(StoreEntry(object, entry, value) ? changes->changed : changes->refused);
+}
 
 void ChangeEntry(const ImportingObject& object, const ImportEntry& entry, void* given) {
   auto* pass = static_cast<Pass*>(given);
@@ -120,13 +124,13 @@ void ChangeEntry(const ImportingObject& object, const ImportEntry& entry, void* 
     const auto wrapper = reinterpret_cast<uintptr_t>(function.wrapper);
     if (pass->restores) {
       if (*entry.at != wrapper) continue;
-      if (StoreEntry(object, entry.at, ValueBefore(entry.at, real_function))) ++pass->changed;
+      Store(object, entry.at, ValueBefore(entry.at, real_function), &pass->changes);
       return;
     }
     if (!LeadsTo(object, entry, reinterpret_cast<const void*>(real_function))) continue;
     ForgetUnbound(entry.at);
     if (*entry.at != real_function) NoteUnbound(entry.at);
-    if (StoreEntry(object, entry.at, wrapper)) ++pass->changed;
+    Store(object, entry.at, wrapper, &pass->changes);
     return;
   }
 }
@@ -149,7 +153,7 @@ void ChangeAll(Pass* pass) {
 
 struct Change {
   bool restores;
-  uint64_t changed;
+  ImportChanges changes;
 };
 
 void ChangeLockedObjects(void* given) {
@@ -157,26 +161,28 @@ void ChangeLockedObjects(void* given) {
   const int turns = static_cast<int>(sizeof kTurns / sizeof *kTurns);
   // A thread that was binding an entry meanwhile may have stored the real function over the wrapper: a second round finds it.
   for (int i = 0; i < (change->restores ? turns : 2 * turns); ++i) {
-    Pass pass = {kTurns[change->restores ? turns - 1 - i : i % turns], change->restores, 0};
+    Pass pass = {kTurns[change->restores ? turns - 1 - i : i % turns], change->restores, {}};
     ChangeAll(&pass);
-    change->changed += pass.changed;
+    if (i == turns) change->changes.refused = 0;  // they are met again
+    change->changes.changed += pass.changes.changed;
+    change->changes.refused += pass.changes.refused;
   }
 }
 
-uint64_t ChangeImports(bool restores) {
-  Change change = {restores, 0};
+ImportChanges ChangeImports(bool restores) {
+  Change change = {restores, {}};
   CallWithObjectsLocked(ChangeLockedObjects, &change);
-  return change.changed;
+  return change.changes;
 }
 
 }  // namespace
 
-uint64_t RedirectImports(bool again) {
+ImportChanges RedirectImports(bool again) {
   FindWrappers();
   if (!again) unbound_count = 0;
   return ChangeImports(false);
 }
 
-uint64_t RestoreImports() { return ChangeImports(true); }
+ImportChanges RestoreImports() { return ChangeImports(true); }
 
 }  // namespace holdfast

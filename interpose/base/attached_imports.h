@@ -21,11 +21,15 @@
 
 namespace holdfast {
 
-// Call when `real` is filled. Returns how many entries were changed. `again`: the entries of objects that were loaded
-// since.
-HOLDFAST_HIDDEN uint64_t RedirectImports(bool again);
-// Restores every entry that still leads to a wrapper. Returns how many.
-HOLDFAST_HIDDEN uint64_t RestoreImports();
+struct ImportChanges {
+  uint64_t changed = 0;
+  uint64_t refused = 0;  // the kernel lets nobody change them: their memory is sealed (mseal)
+};
+
+// Call when `real` is filled. `again`: the entries of objects that were loaded since.
+HOLDFAST_HIDDEN ImportChanges RedirectImports(bool again);
+// Restores every entry that still leads to a wrapper.
+HOLDFAST_HIDDEN ImportChanges RestoreImports();
 
 }  // namespace holdfast
 

@@ -24,7 +24,7 @@ namespace {
 enum class Step : uint8_t { kDetached, kAttaching, kAttached, kDetaching };
 constinit Step step = Step::kDetached;
 constinit bool was_attached = false;
-constinit uint64_t restored = 0;
+constinit ImportChanges restored{};
 constinit EntryPatches patches{};
 // A tool that gave up may have left a call that still waits for the dynamic linker.
 constinit std::atomic<bool> is_busy{false};
@@ -103,7 +103,7 @@ void KeepFromExporter(const char* const* variables) {
 AttachResult Attach(AttachCall* call) {
   if (was_attached) KeepFromExporter(call->variables);
   if (step == Step::kAttached) {
-    call->redirected = RedirectImports(true);
+    call->redirected = RedirectImports(true).changed;
     return AttachResult::kAlready;
   }
   if (step != Step::kAttaching) {
@@ -111,11 +111,13 @@ AttachResult Attach(AttachCall* call) {
     if (begun != AttachResult::kDone) return begun;
     was_attached = true;
     step = Step::kAttaching;
-    restored = 0;
+    restored = {};
   }
   if (!AreAllWritten(patches)) return AskForPatches(call);
   NoteEntryOutcome();
-  call->redirected = RedirectImports(false) + patches.count;
+  const ImportChanges imports = RedirectImports(false);
+  call->redirected = imports.changed + patches.count;
+  call->refused = imports.refused;
   step = Step::kAttached;
   return AttachResult::kDone;
 }
@@ -125,7 +127,8 @@ AttachResult Detach(AttachCall* call) {
   if (step == Step::kAttached) restored = RestoreImports();
   step = Step::kDetaching;
   if (!AreAllUndone(patches)) return AskForPatches(call);
-  call->redirected = restored + patches.count;
+  call->redirected = restored.changed + patches.count;
+  call->refused = restored.refused;
   EndAttached();
   step = Step::kDetached;
   return AttachResult::kDone;

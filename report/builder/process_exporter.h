@@ -55,7 +55,8 @@ class ProcessExporter {
   const TableFile& table() const { return table_; }
   void Renamed(const std::string& name) { table_.Renamed(name); }
 
-  // Writes a profile of each kind that changed since its last one, or did not for long (kFirstRepeat). All kinds of one snapshot share a seq. Returns the
+  // Writes a profile of each kind that changed since its last one, or did not for long (kFirstRepeat). All kinds of one snapshot
+  // share a seq. Returns the
   // files written; after a failure the next call writes what is missing. Thins old snapshots of this process by the
   // table's `keep`, and the folder by `max_disk_bytes`; the next file's comments report removed files and failed
   // writes.
@@ -120,8 +121,8 @@ class ProcessExporter {
   // Removes files of this process first, except the newest of each kind; then those of ended processes of `user`.
   void Shrink(const OutputFolder& output, uid_t user);
 
-  // A kind that does not change is written again after 4 snapshots, then 8, 16, and so on: a reader of the folder sees
-  // for how long nothing has grown, and a day of quiet at a snapshot a minute costs 9 files.
+  // A kind that does not change is written again after 4 snapshots, then 8, 16, and so on: so the folder shows
+  // that nothing has grown. A quiet day at a snapshot a minute costs 9 files.
   static constexpr uint64_t kFirstRepeat = 4;
   struct Written {
     ProfileName name;

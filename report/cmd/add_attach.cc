@@ -186,12 +186,20 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   if (outcome->answer.result != AttachResult::kDone)
     return CouldNotAttach(fmt::format("{}: not detached: {}.", name, WhyResult(outcome->answer.result)));
   const bool is_written = WriteLastSnapshot(*table);
+  if (outcome->answer.refused > 0) {
+    Say(fmt::format(
+        "{}: recording has ended, but {} of its entries still lead through the library, which passes the calls on: their "
+        "memory was sealed meanwhile (mseal), and cannot be changed until the process ends.",
+        name, outcome->answer.refused));
+  }
   if (!quiet) {
-    Say(fmt::format("{}: detached, {} entries restored; {}.", name, outcome->answer.redirected, StopText(*outcome)));
+    Say(fmt::format("{}: {}, {} entries restored; {}.", name,
+                    outcome->answer.refused > 0 ? "not wholly detached" : "detached", outcome->answer.redirected,
+                    StopText(*outcome)));
     Say(is_written ? fmt::format("profiles: {}", Printable(table->out()))
                    : fmt::format("no exporter writes the last profiles: holdfast dump {} does.", pid));
   }
-  return kFine;
+  return outcome->answer.refused > 0 ? kCouldNot : kFine;
 }
 
 class Attacher {
@@ -240,6 +248,12 @@ class Attacher {
     if (outcome->answer.result == AttachResult::kNoEntries)
       return Undone(EntryText(EntryOutcomeIn(outcome->answer.entries)) + ". Start it with holdfast run");
     if (outcome->answer.result != AttachResult::kDone) return Undone(WhyResult(outcome->answer.result));
+    if (outcome->answer.refused > 0) {
+      // free would be seen, and malloc not, or the other way round.
+      Detach(pid_, {tables_}, true, filters_);
+      return Undone(
+          fmt::format("{} of its entries are in memory that was sealed meanwhile (mseal)", outcome->answer.refused));
+    }
     Announce(*outcome);
     return signals == nullptr ? static_cast<int>(kFine) : AwaitEnd(signals.get());
   }

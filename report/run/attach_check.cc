@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -15,6 +16,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -74,6 +76,7 @@ class Checker {
       return std::move(check_);
     }
     FileSize();
+    Sealed();
     if (check_.refused.empty()) ThreadLocals();
     Allocator();
     Tables();
@@ -316,6 +319,38 @@ class Checker {
     Refuse("limits",
            "may not make a file as large as the library, which is handed over in one (RLIMIT_FSIZE). Raise it with "
            "prlimit --fsize");
+  }
+
+  // glibc writes the entries of an object when it loads it, and may then seal them (mseal): nobody can change them, not
+  // even the process. They are in pages of files that are read-only and were written.
+  void Sealed() {
+    std::istringstream lines(ReadOfProcess(pid_, "smaps"));
+    std::set<std::string> sealed;
+    std::string file;
+    bool is_written = false;
+    for (std::string line; std::getline(lines, line);) {
+      unsigned long start = 0, end = 0;
+      char permissions[5] = {};
+      if (sscanf(line.c_str(), "%lx-%lx %4s", &start, &end, permissions) == 3) {
+        const size_t path = line.find('/');
+        file = path != std::string::npos && std::string_view(permissions) == "r--p" ? line.substr(path) : "";
+        is_written = false;
+        continue;
+      }
+      std::istringstream words(line);
+      std::string name;
+      uint64_t kib = 0;
+      words >> name;
+      if (name == "Anonymous:" || name == "Swap:") is_written = is_written || (words >> kib && kib > 0);
+      const bool is_sealed = name == "VmFlags:" && (line + " ").find(" sl ") != std::string::npos;
+      if (is_sealed && is_written && !file.empty()) sealed.insert(file);
+    }
+    if (sealed.empty()) return;
+    Refuse("sealed",
+           fmt::format("the entries of {}{} are in sealed memory (mseal), which cannot be changed. Start it with "
+                       "holdfast run",
+                       BaseName(*sealed.begin()),
+                       sealed.size() == 1 ? "" : fmt::format(" and {} other files", sealed.size() - 1)));
   }
 
   // Libraries that came by dlopen may have used up what glibc keeps for those.

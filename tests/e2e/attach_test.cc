@@ -810,6 +810,38 @@ TEST_F(Attach, ASecondTimeAfterALibraryWasReplaced) {
   EXPECT_EQ(NewestHeap()[0].SumAny("second_hook").at("alloc_objects"), 100);
 }
 
+TEST_F(Attach, IsRefusedIfEntriesAreSealed) {
+  Running running(CommandFor(Launch::kBare, {"seals_entries", "now"}));
+  if (!running.WaitForOutput("ready")) GTEST_SKIP() << "the kernel has no mseal";
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const RunResult doctor = RunTool({"doctor", Pid(running), "--attach"});
+  EXPECT_TRUE(doctor.exited(1)) << doctor.Describe();
+  EXPECT_THAT(doctor.out, ContainsRegex("the entries of .* are in sealed memory \\(mseal\\)"));
+  const std::string before = ReadFile("/proc/" + Pid(running) + "/maps");
+  const RunResult attached = AttachTo(running);
+  EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+  EXPECT_THAT(attached.err, HasSubstr("are in sealed memory (mseal)"));
+  EXPECT_EQ(ReadFile("/proc/" + Pid(running) + "/maps"), before);
+  Line(running, 1);
+}
+
+// What detach cannot restore, it names. The calls pass through the library, which records nothing.
+TEST_F(Attach, EndsWithoutRestoringWhatWasSealedMeanwhile) {
+  Running running(CommandFor(Launch::kBare, {"seals_entries"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const RunResult attached = AttachTo(running, {"--heap-interval", "1"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  running.Write("seal\n");
+  if (!running.WaitForOutput("done 1\n")) GTEST_SKIP() << "the kernel has no mseal";
+  const RunResult detached = DetachFrom(running);
+  EXPECT_TRUE(detached.exited(3)) << detached.Describe();
+  EXPECT_THAT(detached.err, ContainsRegex("[1-9][0-9]* of its entries still lead through the library"));
+  Line(running, 2);
+  EXPECT_THAT(AttachTo(running).err, HasSubstr("are in sealed memory (mseal)"));
+  EndAndExpectRecordedLines(running, 1);
+}
+
 // A deploy replaces the file, and a clean-up removes it, while the program runs.
 TEST_F(Attach, EndsThoughTheExecutableWasReplacedMeanwhile) {
   for (const char* program : {"checked_threads", "linked_threads_jemalloc"}) {
