@@ -621,6 +621,26 @@ TEST_F(Attach, IsRefusedIfAFileMayNotBeAsLargeAsTheLibrary) {
   Line(running, 1);
 }
 
+// dlopen would fail, but only after a thread was stopped.
+TEST_F(Attach, IsRefusedIfTheLibraryMayNotBeMapped) {
+  const std::pair<const char*, const char*> cases[] = {{"ulimit -v 4000", "RLIMIT_AS"},
+                                                       {"ulimit -d 600", "RLIMIT_DATA"}};
+  for (const auto& [limit, why] : cases) {
+    Command command = CommandFor(Launch::kBare, {"waits_for_input"});
+    command.argv = {"/bin/sh", "-c", std::string(limit) + "; exec \"$0\"", command.argv[0]};
+    Running running(command);
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+    const RunResult doctor = RunTool({"doctor", Pid(running), "--attach"});
+    EXPECT_TRUE(doctor.exited(1)) << doctor.Describe();
+    EXPECT_THAT(doctor.out, HasSubstr(why));
+    const RunResult attached = AttachTo(running);
+    EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+    EXPECT_THAT(attached.err, HasSubstr(why));
+    Line(running, 1);
+  }
+}
+
 // A call in one of their threads would end these programs. They continue.
 TEST_F(Attach, IsRefusedWhereACallWouldEndTheProgram) {
   const std::pair<const char*, const char*> cases[] = {
@@ -629,6 +649,7 @@ TEST_F(Attach, IsRefusedWhereACallWouldEndTheProgram) {
     SCOPED_TRACE(how);
     Running running(CommandFor(Launch::kBare, {"attach_harms", how}));
     if (!running.WaitForOutput("ready")) continue;  // this kernel does not have it
+    EXPECT_THAT(RunTool({"doctor", Pid(running), "--attach"}).out, HasSubstr("asked of the stopped thread only"));
     const RunResult attached = AttachTo(running);
     EXPECT_TRUE(attached.exited(3)) << attached.Describe();
     EXPECT_THAT(attached.err, HasSubstr(why)) << attached.Describe();
