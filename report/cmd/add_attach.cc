@@ -98,20 +98,22 @@ bool IsGone(pid_t pid) {
   return stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0;
 }
 
+enum class LastSnapshot : uint8_t { kWritten, kNoExporter, kNotWritten };
+
 // The last snapshot after a detach: asks the exporter, and waits until it is written.
-bool WriteLastSnapshot(const ProcessTable& process) {
+LastSnapshot WriteLastSnapshot(const ProcessTable& process) {
   const absl::StatusOr<uint32_t> request = process.table.RequestSnapshot();
   for (int waited_ms = 0; request.ok() && waited_ms < 20'000; waited_ms += 5) {
     const absl::StatusOr<ControlWords> words = process.table.ReadWords();
-    if (!words.ok()) return false;
-    if (static_cast<int32_t>(words->snapshot_done - *request) >= 0) return true;
+    if (!words.ok()) return LastSnapshot::kNotWritten;
+    if (static_cast<int32_t>(words->snapshot_done - *request) >= 0) return LastSnapshot::kWritten;
     if (waited_ms % 1000 == 500 &&
         !ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere()))
-      return false;
+      return LastSnapshot::kNoExporter;
     constexpr timespec kPause = {0, 5'000'000};
     nanosleep(&kPause, nullptr);
   }
-  return false;
+  return LastSnapshot::kNotWritten;
 }
 
 // As the process's user: keeps the right to trace only if that user lacks it for this process.
@@ -185,7 +187,7 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
     return CouldNotAttach(fmt::format("{}: is not attached.", name));
   if (outcome->answer.result != AttachResult::kDone)
     return CouldNotAttach(fmt::format("{}: not detached: {}.", name, WhyResult(outcome->answer.result)));
-  const bool is_written = WriteLastSnapshot(*table);
+  const LastSnapshot last = WriteLastSnapshot(*table);
   if (outcome->answer.refused > 0) {
     Say(fmt::format(
         "{}: recording has ended, but {} of its entries still lead through the library, which passes the calls on: their "
@@ -196,10 +198,17 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
     Say(fmt::format("{}: {}, {} entries restored; {}.", name,
                     outcome->answer.refused > 0 ? "not wholly detached" : "detached", outcome->answer.redirected,
                     StopText(*outcome)));
-    Say(is_written ? fmt::format("profiles: {}", Printable(table->out()))
-                   : fmt::format("no exporter writes the last profiles: holdfast dump {} does.", pid));
+    if (last == LastSnapshot::kWritten) Say(fmt::format("profiles: {}", Printable(table->out())));
+    if (last == LastSnapshot::kNoExporter)
+      Say(fmt::format("no exporter writes the last profiles: holdfast dump {} does.", pid));
   }
-  return outcome->answer.refused > 0 ? kCouldNot : kFine;
+  if (last == LastSnapshot::kNotWritten) {
+    Say(
+        fmt::format("the last profiles are not written: {} may be full or deleted. holdfast dump {} -o DIR writes them "
+                    "elsewhere.",
+                    Printable(table->out()), pid));
+  }
+  return outcome->answer.refused > 0 || last == LastSnapshot::kNotWritten ? kCouldNot : kFine;
 }
 
 class Attacher {
