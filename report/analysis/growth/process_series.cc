@@ -21,7 +21,7 @@ namespace {
 constexpr double kNanosAnHour = 3600e9;
 // Limits for one file: more than any writer writes.
 constexpr size_t kMaxCoursePoints = 100, kMaxPoints = 1'000'000;
-// Snapshots that were not written, as nothing had changed, count as if they were; this many are enough to show a level.
+// While memory is level, snapshots that were not written count as if they were; this many are enough.
 constexpr uint64_t kMaxUnchangedPoints = 16;
 constexpr int64_t kMuchInOneRun = 64 << 10;  // bytes; a stack in one run must grow by this, or by …
 constexpr double kMuchOfInUse = 0.01;        // … this part of the bytes in use
@@ -671,7 +671,10 @@ Growth ProcessSeries::Fit(const Points& points, const Timeline& timeline, bool o
       add(from + (until - from) * static_cast<double>(k) / static_cast<double>(points));
   };
   for (size_t i = 0; i < order.size(); ++i) {
-    if (unchanged[i] > 0) add_unchanged(series.times.back(), unchanged[i], snapshots_[order[i]].unchanged);
+    // A file that was written though nothing had changed shows a level; one that differs, a step.
+    const bool is_level = i > 0 && TotalAt(order[i]) == TotalAt(order[i - 1]);
+    if (unchanged[i] > 0)
+      add_unchanged(series.times.back(), unchanged[i], is_level ? snapshots_[order[i]].unchanged : 1);
     // A stack that is missing in a snapshot has nothing in use. Its cumulative allocations do not decrease.
     const auto take = [&](const Points& from, Point* to) {
       const Point before = std::exchange(*to, PointOf(from, order[i]));
