@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -322,8 +323,8 @@ class Checker {
     return kib << 10;
   }
 
-  // A write beyond the limit of the file size sends SIGXFSZ, which ends the program. The other two limits only make
-  // dlopen fail, but after a thread was stopped.
+  // A write beyond the limit of the file size sends SIGXFSZ, which ends the program. The other limits only
+  // make dlopen fail, but after a thread was stopped.
   void Limits() {
     struct stat own;
     if (check_.has_library || stat(library_.c_str(), &own) != 0) return;
@@ -333,8 +334,9 @@ class Checker {
              "may not make a file as large as the library, which is handed over in one (RLIMIT_FSIZE). Raise it with "
              "prlimit --fsize");
     }
-    // The library in memory takes 3.7 MiB, 3.2 of them variables; the stack on which it is loaded 0.5.
-    constexpr uint64_t kMapped = 5 << 20, kData = 4 << 20;
+    // The library in memory takes 3.7 MiB, 3.2 of them variables; the stack on which it is loaded 0.5. With 8 MiB the
+    // smallest table fits, too.
+    constexpr uint64_t kMapped = 8 << 20, kData = 4 << 20;
     const auto has_room = [&](std::string_view title, const char* used, uint64_t need) {
       const uint64_t limit = Limit(title);
       return limit == UINT64_MAX || StatusBytes(used) + need <= limit;
@@ -343,6 +345,12 @@ class Checker {
       Refuse("limits", "has no address space left for the library (RLIMIT_AS, ulimit -v). Raise it with prlimit --as");
     if (!has_room("Max data size", "VmData", kData))
       Refuse("limits", "may map no more memory (RLIMIT_DATA, ulimit -d). Raise it with prlimit --data");
+    constexpr uint64_t kFiles = 2;  // the library or its table, and one of /proc meanwhile
+    std::error_code failed;
+    const auto in_use = std::distance(std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid_), failed),
+                                      std::filesystem::directory_iterator());
+    if (!failed && static_cast<uint64_t>(in_use) + kFiles > Limit("Max open files"))
+      Refuse("limits", "may open no more files (RLIMIT_NOFILE, ulimit -n). Raise it with prlimit --nofile");
   }
 
   // glibc writes the entries of an object when it loads it, and may then seal them (mseal): nobody can change them, not

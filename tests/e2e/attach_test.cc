@@ -623,8 +623,8 @@ TEST_F(Attach, IsRefusedIfAFileMayNotBeAsLargeAsTheLibrary) {
 
 // dlopen would fail, but only after a thread was stopped.
 TEST_F(Attach, IsRefusedIfTheLibraryMayNotBeMapped) {
-  const std::pair<const char*, const char*> cases[] = {{"ulimit -v 4000", "RLIMIT_AS"},
-                                                       {"ulimit -d 600", "RLIMIT_DATA"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"ulimit -v 4000", "RLIMIT_AS"}, {"ulimit -d 600", "RLIMIT_DATA"}, {"ulimit -n 4", "RLIMIT_NOFILE"}};
   for (const auto& [limit, why] : cases) {
     Command command = CommandFor(Launch::kBare, {"waits_for_input"});
     command.argv = {"/bin/sh", "-c", std::string(limit) + "; exec \"$0\"", command.argv[0]};
