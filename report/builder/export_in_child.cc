@@ -33,7 +33,7 @@ absl::Status CopyWhole(int from, int to) {
 struct ProcessExporter::HandedOver {
   struct OfKind {
     bool written, is_incomplete;
-    uint64_t fingerprint, resident, unchanged, repeat_at;
+    uint64_t fingerprint, resident, unchanged;
   } kinds[kFileKindCount];
   ProcessObserver::MaxByLibc max_by_libc;
   uint32_t keep;
@@ -81,7 +81,6 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
       handed->kinds[i].fingerprint = kinds_[i].fingerprint;
       handed->kinds[i].resident = kinds_[i].resident;
       handed->kinds[i].unchanged = kinds_[i].unchanged;
-      handed->kinds[i].repeat_at = kinds_[i].repeat_at;
       handed->kinds[i].is_incomplete = !kinds_[i].files.empty() && kinds_[i].files.back().is_incomplete;
     }
     handed->max_by_libc = observer_.max_by_libc();
@@ -105,7 +104,6 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
   name.pid = table_.owner().pid;
   for (int i = 0; i < kFileKindCount; ++i) {
     kinds_[i].unchanged = handed->kinds[i].unchanged;
-    kinds_[i].repeat_at = handed->kinds[i].repeat_at;
     if (!handed->kinds[i].written) continue;
     if (name.seq == 0) name.seq = output.NextSeq(name.program, name.pid);
     name.kind = kFileKinds[i].name;

@@ -277,13 +277,9 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(TableSnapshot ta
     LookAtThreads();  // names take long, and threads may end meanwhile
     const uint64_t fingerprint = kind.fingerprint(state);
     const bool moved = kind.has_account && !known.files.empty() && HasMoved(known.resident, state.resident_bytes);
-    const bool is_same = fingerprint == known.fingerprint && !moved;
-    if (is_same && !(is_last && known.unchanged > 0)) {
-      if (!occasion.is_regular || !kind.shows_growth || known.files.empty()) continue;
-      if (known.unchanged + 1 < known.repeat_at) {
-        ++known.unchanged;
-        continue;
-      }
+    if (fingerprint == known.fingerprint && !moved && !(is_last && known.unchanged > 0)) {
+      if (occasion.is_regular && kind.shows_growth && !known.files.empty()) ++known.unchanged;
+      continue;
     }
     if (!kind.is_wanted(state) || (occasion.lean && !kind.is_lean)) continue;
     Profile profile = kind.build(state);
@@ -327,7 +323,6 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(TableSnapshot ta
     if (!occasion.lean) known.fingerprint = fingerprint;
     known.resident = state.resident_bytes;
     known.unchanged = 0;
-    known.repeat_at = is_same ? 2 * known.repeat_at : kFirstRepeat;
     known.files.push_back({*got, snapshot.wall_ns, {}, geteuid(), !is_complete});
     written.push_back(*std::move(got));
     Thin(output, snapshot.keep, i);

@@ -55,10 +55,10 @@ class ProcessExporter {
   const TableFile& table() const { return table_; }
   void Renamed(const std::string& name) { table_.Renamed(name); }
 
-  // Writes a profile of each kind that changed since its last one, or has not changed for long (kFirstRepeat). All
-  // kinds of one snapshot share a seq. Returns the files written; after a failure the next call writes what is missing.
-  // Thins old snapshots of this process by the table's `keep`, and the folder by `max_disk_bytes`; the next file's
-  // comments report removed files and failed writes.
+  // Writes a profile of each kind that changed since its last one. All kinds of one snapshot share a seq. Returns the
+  // files written; after a failure the next call writes what is missing. Thins old snapshots of this process by the
+  // table's `keep`, and the folder by `max_disk_bytes`; the next file's comments report removed files and failed
+  // writes.
   // `max_disk_bytes` of the exporter's command line has precedence over the table's.
   // If we are root and the program is another user, a child with that user's rights reads the table. Its result is
   // written here, as a profile of the program that the table named when it was found.
@@ -120,9 +120,6 @@ class ProcessExporter {
   // Removes files of this process first, except the newest of each kind; then those of ended processes of `user`.
   void Shrink(const OutputFolder& output, uid_t user);
 
-  // A kind that does not change is written again after 4 snapshots, then 8, 16, and so on: so the folder shows that
-  // nothing has grown. A quiet day at a snapshot a minute costs 9 files.
-  static constexpr uint64_t kFirstRepeat = 4;
   struct Written {
     ProfileName name;
     int64_t time_ns = 0;
@@ -131,11 +128,10 @@ class ProcessExporter {
     bool is_incomplete = false;   // lacks names or lines, because time or memory was short
   };
   struct Kind {
-    uint64_t fingerprint = 0;           // of the rows in the last file
-    uint64_t resident = 0;              // bytes of the whole process, in the last file
-    std::vector<Written> files;         // oldest first
-    uint64_t unchanged = 0;             // snapshots since the newest file that were not written because nothing changed
-    uint64_t repeat_at = kFirstRepeat;  // with this many unchanged snapshots a file is written nevertheless
+    uint64_t fingerprint = 0;    // of the rows in the last file
+    uint64_t resident = 0;       // bytes of the whole process, in the last file
+    std::vector<Written> files;  // oldest first
+    uint64_t unchanged = 0;      // snapshots since the newest file that were not written because nothing changed
   };
 
   void AdoptEarlierFiles(const OutputFolder& output, const TableSnapshot& snapshot);

@@ -610,7 +610,8 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   }
   if (block.handle == 0) return absl::UnavailableError(error.empty() ? "the library cannot be loaded" : error);
   if (block.function == 0) return absl::UnavailableError("the loaded library is of another version of holdfast");
-  return LibraryAnswer{answered.result, answered.redirected, answered.refused, reinterpret_cast<uint64_t>(answered.patches),
+  return LibraryAnswer{answered.result,      answered.redirected,
+                       answered.refused,     reinterpret_cast<uint64_t>(answered.patches),
                        answered.patch_count, answered.entries};
 }
 

@@ -98,27 +98,6 @@ TEST_F(GrowingPrograms, ProgramsThatAreIdleBetweenSnapshotsAreJudged) {
   EXPECT_THAT(leaks.out, HasSubstr("answer "));
 }
 
-// A server that warmed up and waits: what does not change is written again, more and more rarely.
-TEST_F(GrowingPrograms, AServerThatWarmedUpAndWaitsIsNotGrowing) {
-  Running running(
-      CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "20ms"}}));
-  ASSERT_TRUE(running.WaitForOutput("ready"));
-  for (size_t line = 1; line <= 12; ++line) {
-    running.Write("line\n");
-    ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(line) + "\n"));
-    ASSERT_TRUE(Eventually([&] { return ListProfiles(out()).size() >= line; }));
-  }
-  RunResult leaks;
-  const auto is_level = [&] {
-    leaks = RunTool({"leaks", out()});
-    return leaks.exited(0);
-  };
-  EXPECT_TRUE(Eventually(is_level)) << leaks.Describe();
-  EXPECT_THAT(leaks.out, HasSubstr("answer   level")) << leaks.Describe();
-  running.CloseInput();
-  running.Wait();
-}
-
 TEST_F(GrowingPrograms, MappingsThatGrowAreLeaksOfTheFunctionThatMaps) {
   const RunResult run = RunAs(Launch::kRun, {"maps_more", "30"}, {{"snapshot-every", "0"}});
   ASSERT_TRUE(run.exited(0)) << run.Describe();
