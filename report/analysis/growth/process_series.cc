@@ -361,6 +361,7 @@ ProcessSeries::Timeline ProcessSeries::MakeTimeline() const {
   timeline.by_births = IsByBirths(timeline.order);
   if (!timeline.order.empty())
     timeline.origin_ns = timeline.by_births ? started_ns_ : snapshots_[timeline.order[0]].time;
+  timeline.lasting = LastingOf(timeline.order);
   return timeline;
 }
 
@@ -377,26 +378,21 @@ std::vector<double> ProcessSeries::UnchangedUntil(const Timeline& timeline) cons
   return until;
 }
 
-// The first file after those that count; null if there is none.
-const ProcessSeries::Taken* ProcessSeries::FileAtEnd(const std::vector<uint32_t>& order) const {
+// The files of what was freed at the end are left out, but the first of them says for how long nothing had changed.
+ProcessSeries::Lasting ProcessSeries::LastingOf(const std::vector<uint32_t>& order) const {
+  if (order.empty() || snapshots_[order.back()].is_course_point) return {};
+  const Taken& newest = snapshots_[order.back()];
   const Taken* next = nullptr;
   for (const Taken& taken : snapshots_) {
-    const bool is_later = !taken.is_course_point && snapshots_[order.back()] < taken;
-    if (is_later && (next == nullptr || taken < *next)) next = &taken;
+    if (!taken.is_course_point && newest < taken && (next == nullptr || taken < *next)) next = &taken;
   }
-  return next;
-}
-
-// The files of what was freed at the end are left out, but say for how long nothing had changed before.
-int64_t ProcessSeries::KnownUntil(const std::vector<uint32_t>& order) const {
-  if (order.empty() || snapshots_[order.back()].is_course_point) return 0;
-  const Taken& newest = snapshots_[order.back()];
-  int64_t until = lasts_until_;
-  if (const Taken* const next = FileAtEnd(order); next != nullptr && next->unchanged > 0) {
+  Lasting lasting = {.until = lasts_until_};
+  if (next != nullptr && next->unchanged > 0) {
+    lasting.unwritten = next->unchanged;
     const auto unwritten = static_cast<double>(next->unchanged), whole = static_cast<double>(next->time - newest.time);
-    until = std::max(until, newest.time + static_cast<int64_t>(whole * unwritten / (unwritten + 1)));
+    lasting.until = std::max(lasting.until, newest.time + static_cast<int64_t>(whole * unwritten / (unwritten + 1)));
   }
-  return until > newest.time && !IsOffBetween(newest.time, until) ? until : 0;
+  return lasting.until > newest.time && !IsOffBetween(newest.time, lasting.until) ? lasting : Lasting();
 }
 
 size_t ProcessSeries::EvidenceIn(const std::vector<uint32_t>& order) const {
@@ -406,7 +402,7 @@ size_t ProcessSeries::EvidenceIn(const std::vector<uint32_t>& order) const {
         !IsOffBetween(snapshots_[order[i - 1]].time, snapshots_[order[i]].time))
       ++unchanged;
   }
-  return order.size() + unchanged + (LastsLonger(order) ? 1 : 0);
+  return order.size() + unchanged + (LastingOf(order).until > 0 ? 1 : 0);
 }
 
 bool ProcessSeries::IsOffBetween(int64_t from, int64_t to) const {
@@ -571,12 +567,15 @@ bool ProcessSeries::IsFreedAtEnd(const std::vector<uint32_t>& order) const {
 double ProcessSeries::Hours() const {
   const Timeline timeline = MakeTimeline();
   if (timeline.order.empty()) return 0;
-  const int64_t end = std::max(KnownUntil(timeline.order), snapshots_[timeline.order.back()].time);
-  return static_cast<double>(end - timeline.origin_ns) / kNanosAnHour;
+  return HoursAt(std::max(timeline.lasting.until, snapshots_[timeline.order.back()].time), timeline);
 }
 
 double ProcessSeries::HoursOf(uint32_t snapshot, const Timeline& timeline) const {
-  return static_cast<double>(snapshots_[snapshot].time - timeline.origin_ns) / kNanosAnHour;
+  return HoursAt(snapshots_[snapshot].time, timeline);
+}
+
+double ProcessSeries::HoursAt(int64_t time, const Timeline& timeline) {
+  return static_cast<double>(time - timeline.origin_ns) / kNanosAnHour;
 }
 
 bool ProcessSeries::IsByBirths(const std::vector<uint32_t>& order) const {
@@ -687,10 +686,8 @@ Growth ProcessSeries::Fit(const Points& points, const Timeline& timeline, bool o
     take(totals_, &all);
     add(HoursOf(order[i], timeline));
   }
-  if (LastsLonger(order)) {
-    const Taken* const next = FileAtEnd(order);
-    add_unchanged(series.times.back(), Hours(), next != nullptr ? next->unchanged : 1);
-  };
+  if (const auto& [until, unwritten] = timeline.lasting; until > 0)
+    add_unchanged(series.times.back(), HoursAt(until, timeline), unwritten);
   if (!exact()) {
     const double size = point.objects > 0 ? static_cast<double>(point.bytes) / static_cast<double>(point.objects) : 0;
     series.sample = static_cast<double>(interval_) / (objects ? std::max(1.0, size) : 1);

@@ -163,11 +163,18 @@ class ProcessSeries {
   void Fold() const;
   uint64_t FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const;
   std::vector<uint32_t> ByTime() const;
+  // For how long the state of the newest snapshot is known to hold, because nothing changed. `until`: steady_nanos; 0: no
+  // longer than its own time.
+  struct Lasting {
+    int64_t until = 0;
+    uint64_t unwritten = 1;  // snapshots
+  };
   // The snapshots by time, and the origin of hours: the oldest snapshot, or by births the start of the process.
   struct Timeline {
     std::vector<uint32_t> order;
     bool by_births = false;
     int64_t origin_ns = 0;
+    Lasting lasting;
   };
   Timeline MakeTimeline() const;
   // The judgement of a process by the course of one run, instead of by snapshots.
@@ -184,6 +191,7 @@ class ProcessSeries {
   double RiseOfTotal(double since, const Timeline& timeline) const;
   static bool IsMuch(int64_t growth, int64_t in_use);
   double HoursOf(uint32_t snapshot, const Timeline& timeline) const;
+  static double HoursAt(int64_t time, const Timeline& timeline);
   // `ages`: of what was in use at ages_time_; null: unknown. `freed`: the ages of blocks when freed. `looked_at`: the number
   // of series that are judged.
   Growth Fit(const Points& points, const Timeline& timeline, bool objects, const AliveAges* ages,
@@ -195,10 +203,7 @@ class ProcessSeries {
   // Returns for each snapshot until when (in hours) the previous one's state is known to hold, because no file was
   // written meanwhile; 0: unknown.
   std::vector<double> UnchangedUntil(const Timeline& timeline) const;
-  // Until when the state of the newest snapshot is known to hold; 0: no longer than its own time. steady_nanos.
-  int64_t KnownUntil(const std::vector<uint32_t>& order) const;
-  bool LastsLonger(const std::vector<uint32_t>& order) const { return KnownUntil(order) > 0; }
-  const Taken* FileAtEnd(const std::vector<uint32_t>& order) const;
+  Lasting LastingOf(const std::vector<uint32_t>& order) const;
   void LeaveOutFallAtEnd(std::vector<uint32_t>* order) const;
   bool IsFreedAtEnd(const std::vector<uint32_t>& order) const;
 
