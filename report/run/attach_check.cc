@@ -304,32 +304,19 @@ class Checker {
     }
   }
 
-  // In bytes; unlimited: the largest value.
-  uint64_t Limit(std::string_view title) const {
-    std::istringstream lines(ReadOfProcess(pid_, "limits"));
-    for (std::string line; std::getline(lines, line);) {
-      if (!line.starts_with(title)) continue;
-      std::istringstream words(line.substr(title.size()));
-      std::string soft;
-      uint64_t limit = 0;
-      words >> soft;
-      return absl::SimpleAtoi(soft, &limit) ? limit : UINT64_MAX;
-    }
-    return UINT64_MAX;
-  }
   uint64_t StatusBytes(const char* field) const {  // "VmSize:  5512 kB"
     uint64_t kib = 0;
     std::istringstream(StatusField(process_, field)) >> kib;
     return kib << 10;
   }
 
-  // A write beyond the limit of the file size sends SIGXFSZ, which ends the program. The other limits only
-  // make dlopen fail, but after a thread was stopped.
+  // A write beyond the limit of the file size sends SIGXFSZ, which ends the program. The other limits
+  // only make dlopen fail, but after a thread was stopped.
   void Limits() {
     struct stat own;
     if (check_.has_library || stat(library_.c_str(), &own) != 0) return;
-    const auto size = static_cast<uint64_t>(own.st_size);
-    if (check_.loaded_library.empty() && Limit("Max file size") < size) {
+    const auto limit_of = [&](std::string_view title) { return LimitOf(process_, title).value_or(UINT64_MAX); };
+    if (check_.loaded_library.empty() && limit_of("Max file size") < static_cast<uint64_t>(own.st_size)) {
       Refuse("limits",
              "may not make a file as large as the library, which is handed over in one (RLIMIT_FSIZE). Raise it with "
              "prlimit --fsize");
@@ -338,7 +325,7 @@ class Checker {
     // smallest table fits, too.
     constexpr uint64_t kMapped = 8 << 20, kData = 4 << 20;
     const auto has_room = [&](std::string_view title, const char* used, uint64_t need) {
-      const uint64_t limit = Limit(title);
+      const uint64_t limit = limit_of(title);
       return limit == UINT64_MAX || StatusBytes(used) + need <= limit;
     };
     if (!has_room("Max address space", "VmSize", kMapped))
@@ -349,7 +336,7 @@ class Checker {
     std::error_code failed;
     const auto in_use = std::distance(std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid_), failed),
                                       std::filesystem::directory_iterator());
-    if (!failed && static_cast<uint64_t>(in_use) + kFiles > Limit("Max open files"))
+    if (!failed && static_cast<uint64_t>(in_use) + kFiles > limit_of("Max open files"))
       Refuse("limits", "may open no more files (RLIMIT_NOFILE, ulimit -n). Raise it with prlimit --nofile");
   }
 

@@ -52,19 +52,6 @@ bool AtLeast(const utsname& names, int wanted_major, int wanted_minor) {
   return major > wanted_major || (major == wanted_major && minor >= wanted_minor);
 }
 
-// Returns a soft limit by its name in /proc/PID/limits, or nothing if it is unlimited.
-std::optional<uint64_t> LimitOf(const std::string& process, absl::string_view name) {
-  std::ifstream file(fmt::format("/proc/{}/limits", process));
-  for (std::string line; std::getline(file, line);) {
-    if (!absl::string_view(line).substr(0, name.size()).compare(name)) {
-      uint64_t value;
-      const std::string rest = Trimmed(line.substr(name.size()));
-      return absl::SimpleAtoi(rest.substr(0, rest.find(' ')), &value) ? std::optional(value) : std::nullopt;
-    }
-  }
-  return std::nullopt;
-}
-
 // Reads a file of the process's cgroup (version 2). Returns "" if there is none, and for "max".
 std::string CgroupValue(const std::string& process, const std::string& name) {
   std::ifstream file(fmt::format("/proc/{}/cgroup", process));
@@ -77,6 +64,18 @@ std::string CgroupValue(const std::string& process, const std::string& name) {
 }
 
 }  // namespace
+
+std::optional<uint64_t> LimitOf(const std::string& process, std::string_view name) {
+  std::ifstream file(fmt::format("/proc/{}/limits", process));
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(name)) {
+      uint64_t value;
+      const std::string rest = Trimmed(line.substr(name.size()));
+      return absl::SimpleAtoi(rest.substr(0, rest.find(' ')), &value) ? std::optional(value) : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
 
 std::string StatusField(const std::string& process, const std::string& name) {
   std::ifstream file(fmt::format("/proc/{}/status", process));

@@ -3,7 +3,10 @@
 #ifndef HOLDFAST_REPORT_RUN_DOCTOR_SURROUNDINGS_H_
 #define HOLDFAST_REPORT_RUN_DOCTOR_SURROUNDINGS_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "report/observe/table/thread_status.h"
 #include "report/run/findings.h"
@@ -36,6 +39,8 @@ void DescribePlaces(const std::string& tables_variable, const std::string& out_v
 
 // Returns a variable from the environment that a process was started with, or "" if it is not set or not readable.
 std::string VariableOf(const std::string& process, const std::string& name);
+// Returns a soft limit by its name in /proc/PROCESS/limits, or nothing if it is unlimited.
+std::optional<uint64_t> LimitOf(const std::string& process, std::string_view name);
 // Returns the field `name` of /proc/PROCESS/status, or "" if there is none.
 std::string StatusField(const std::string& process, const std::string& name);
 
