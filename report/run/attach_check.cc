@@ -3,7 +3,6 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -35,6 +34,7 @@
 #include "report/names/elf/elf_symbols.h"
 #include "report/names/elf/executable_kind.h"
 #include "report/names/elf/processors.h"
+#include "report/observe/memory/mappings.h"
 #include "report/observe/outside/modules_of_process.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/thread_status.h"
@@ -343,26 +343,20 @@ class Checker {
   // glibc writes the entries of an object when it loads it, and may then seal them (mseal): nobody can change them, not
   // even the process. They are in pages of files that are read-only and were written.
   void Sealed() {
-    std::istringstream lines(ReadOfProcess(pid_, "smaps"));
+    // The kernel holds up the process's mmap meanwhile, 20 ms for each GiB.
+    constexpr uint64_t kMaxResident = 1 << 30;
+    if (StatusBytes("VmRSS") > kMaxResident) {
+      return check_.findings.Note("sealed",
+                                  "whether entries are in sealed memory (mseal) is not asked of so large a process; "
+                                  "attach is undone if it meets one");
+    }
+    const absl::StatusOr<std::vector<MemoryMapping>> mappings = ReadMappings(pid_);
+    if (!mappings.ok()) return;  // it has ended
     std::set<std::string> sealed;
-    std::string file;
-    bool is_written = false;
-    for (std::string line; std::getline(lines, line);) {
-      unsigned long start = 0, end = 0;
-      char permissions[5] = {};
-      if (sscanf(line.c_str(), "%lx-%lx %4s", &start, &end, permissions) == 3) {
-        const size_t path = line.find('/');
-        file = path != std::string::npos && std::string_view(permissions) == "r--p" ? line.substr(path) : "";
-        is_written = false;
-        continue;
-      }
-      std::istringstream words(line);
-      std::string name;
-      uint64_t kib = 0;
-      words >> name;
-      if (name == "Anonymous:" || name == "Swap:") is_written = is_written || (words >> kib && kib > 0);
-      const bool is_sealed = name == "VmFlags:" && (line + " ").find(" sl ") != std::string::npos;
-      if (is_sealed && is_written && !file.empty()) sealed.insert(file);
+    for (const MemoryMapping& mapping : *mappings) {
+      const bool is_read_only = mapping.readable && !mapping.writable && !mapping.executable && !mapping.shared;
+      if (mapping.sealed && is_read_only && mapping.name.starts_with('/') && mapping.anonymous + mapping.swapped > 0)
+        sealed.insert(mapping.name);
     }
     if (sealed.empty()) return;
     Refuse("sealed",

@@ -50,6 +50,7 @@ std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
   // Some programs have 50,000 mappings with 25 lines each.
   constexpr std::pair<std::string_view, uint64_t MemoryMapping::*> kFields[] = {
       {"Rss:", &MemoryMapping::resident},
+      {"Anonymous:", &MemoryMapping::anonymous},
       {"Swap:", &MemoryMapping::swapped},
       {"AnonHugePages:", &MemoryMapping::huge},
       {"Private_Hugetlb:", &MemoryMapping::hugetlb},
@@ -62,6 +63,9 @@ std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
       if (MemoryMapping mapping; ParseHead(std::string(line), &mapping)) mappings.push_back(std::move(mapping));
       continue;
     }
+    constexpr std::string_view kFlags = "VmFlags:";
+    if (line.starts_with(kFlags) && !mappings.empty())
+      mappings.back().sealed = (std::string(line) + " ").find(" sl ") != std::string::npos;
     for (const auto& [name, field] : kFields) {
       if (!line.starts_with(name) || mappings.empty()) continue;
       uint64_t kib = 0;

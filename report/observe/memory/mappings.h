@@ -26,7 +26,9 @@ struct MemoryMapping {
   std::string name;  // a path, "[heap]", "[stack]", "[anon:…]"; "" = none
   // Bytes.
   uint64_t resident = 0, swapped = 0, huge = 0;
-  uint64_t hugetlb = 0;  // from the kernel's pool of huge pages, not included in `resident`
+  uint64_t hugetlb = 0;    // from the kernel's pool of huge pages, not included in `resident`
+  uint64_t anonymous = 0;  // of a file: pages that were written privately; part of `resident`
+  bool sealed = false;     // mseal: nobody can change its rights
 
   bool is_anonymous() const { return name.empty() || name.starts_with("[anon:"); }
 };
