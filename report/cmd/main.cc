@@ -10,6 +10,7 @@
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "report/analysis/growth/held_until.h"
 #include "report/analysis/profiles/profile_set.h"
 #include "report/base/say.h"
 #include "report/cmd/commands.h"
@@ -17,6 +18,7 @@
 #include "report/cmd/files_of_process.h"
 #include "report/cmd/help.h"
 #include "report/cmd/usage_error.h"
+#include "report/daemon/held_in_table.h"
 #include "report/daemon/installation.h"
 #include "report/observe/table/tool_readers.h"
 #include "report/run/leave_own_profile.h"
@@ -180,6 +182,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION, "Print the version");
   SetFilesOfProcess(SnapshotAndFilesOf);
+  SetHeldSince(HeldInItsTable);
   if (WasPreloaded() && !arguments.empty() && arguments[0] != "run" && arguments[0] != "exporter") {
     const char* const folder = getenv("HOLDFAST_TABLES");
     const std::string tables = folder != nullptr && folder[0] == '/' ? folder : "/dev/shm";

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "report/analysis/growth/distinct_stacks.h"
+#include "report/analysis/growth/held_until.h"
 #include "report/analysis/growth/process_series.h"
 #include "report/analysis/profiles/function_identity.h"
 #include "report/analysis/profiles/metric.h"
@@ -93,7 +94,8 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
     if (files.heap.size() < 2 && files.map.size() < 2 && ages == ages_at_.end() && !files.has_course) continue;
     ProcessSeries heap(folded, 0, &none), map(folded, 0, &none);
     AllMemory memory;
-    const auto read = [&](const std::vector<std::string>& paths, ProcessSeries* series) {
+    ProfileFile newest_heap, newest_map;
+    const auto read = [&](const std::vector<std::string>& paths, ProcessSeries* series, ProfileFile* newest) {
       for (const std::string& path : paths) {
         auto profile = ReadProfileToView(path);
         if (!profile.ok()) {
@@ -104,14 +106,18 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
         file.profile = std::make_shared<Profile>(*std::move(profile));
         if (const absl::Status added = series->Add(file); !added.ok()) return added;
         if (!process.empty()) memory.Add(file);
+        if (newest->profile == nullptr || newest->steady_nanos < file.steady_nanos) *newest = std::move(file);
       }
       return absl::OkStatus();
     };
-    if (const absl::Status status = read(files.heap, &heap); !status.ok()) return status;
-    if (const absl::Status status = read(files.map, &map); !status.ok()) return status;
+    if (const absl::Status status = read(files.heap, &heap, &newest_heap); !status.ok()) return status;
+    if (const absl::Status status = read(files.map, &map, &newest_map); !status.ok()) return status;
     // A kind without a file did not change if other kinds have one of a later snapshot.
-    for (ProcessSeries* series : {&heap, &map}) {
-      if (!process.empty() && series->snapshots() > 0) series->LastsUntil(files.newest_ns);
+    for (const auto& [series, last] : {std::pair(&heap, &newest_heap), std::pair(&map, &newest_map)}) {
+      if (process.empty() || series->snapshots() == 0) continue;
+      series->LastsUntil(files.newest_ns);
+      if (const Held held = HeldUntilNow(*last->profile); held.for_ns > 0)
+        series->LastsUntil(last->steady_nanos + held.for_ns, held.snapshots);
     }
     if (ages != ages_at_.end() && heap.snapshots() > 0) {
       for (const auto& [time, path] : ages->second) {

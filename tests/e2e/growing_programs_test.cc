@@ -1,5 +1,8 @@
 // The verdicts of `holdfast leaks` on real programs that grow, or do not.
+#include <signal.h>
 #include <unistd.h>
+
+#include <memory>
 
 #include "tests/support/profiled.h"
 
@@ -8,6 +11,7 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class GrowingPrograms : public Profiled {
  protected:
@@ -18,6 +22,20 @@ class GrowingPrograms : public Profiled {
     EXPECT_TRUE(run.exited(0)) << run.Describe();
     return RunTool({"leaks", out()});
   }
+
+  // Warms up over 12 snapshots; waits then.
+  std::unique_ptr<Running> WarmServer() {
+    auto server = std::make_unique<Running>(
+        CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "20ms"}}));
+    EXPECT_TRUE(server->WaitForOutput("ready"));
+    for (size_t line = 1; line <= 12; ++line) {
+      server->Write("line\n");
+      EXPECT_TRUE(server->WaitForOutput("done " + std::to_string(line) + "\n"));
+      EXPECT_TRUE(Eventually([&] { return ListProfiles(out()).size() >= line; }));
+    }
+    return server;
+  }
+  static std::string LeaksOf(const std::string& what) { return RunTool({"leaks", what}).out; }
 
   RunResult OneRun(const std::string& what) {
     const RunResult run = RunAs(Launch::kRun, {"remembers_in_bursts", what, "1"},
@@ -96,6 +114,41 @@ TEST_F(GrowingPrograms, ProgramsThatAreIdleBetweenSnapshotsAreJudged) {
   const RunResult leaks = RunTool({"leaks", out()});
   EXPECT_TRUE(leaks.exited(0) || leaks.exited(1) || leaks.exited(4)) << leaks.Describe();
   EXPECT_THAT(leaks.out, HasSubstr("answer "));
+}
+
+// A server that warmed up and waits has no newer files. Its table says that nothing has changed since.
+TEST_F(GrowingPrograms, AServerThatWarmedUpAndWaitsIsNotGrowing) {
+  const auto server = WarmServer();
+  EXPECT_TRUE(Eventually([&] { return LeaksOf(out()).find("answer   level") != std::string::npos; }));
+  // Also searches for pointers, which the program has not kept.
+  const std::string pid = std::to_string(server->pid());
+  EXPECT_TRUE(Eventually([&] { return LeaksOf(pid).find("answer   level") != std::string::npos; }));
+  EXPECT_TRUE(Eventually([&] { return RunTool({"check", "--max-growth", "1B/h", out()}).exited(0); }));
+  server->CloseInput();
+  server->Wait();
+}
+
+// Missing files alone are no evidence: the exporter may be unable to write what has changed.
+TEST_F(GrowingPrograms, AServerWhoseExporterIsStoppedIsNotLevel) {
+  const auto server = WarmServer();
+  ASSERT_EQ(Exporters().size(), 1u);
+  const pid_t exporter = Exporters()[0];
+  kill(exporter, SIGSTOP);
+  server->Write("line\n");
+  EXPECT_TRUE(server->WaitForOutput("done 13\n"));
+  EXPECT_THAT(LeaksOf(out()), HasSubstr("answer   growing"));
+  kill(exporter, SIGCONT);
+  server->CloseInput();
+  server->Wait();
+}
+
+TEST_F(GrowingPrograms, AServerWithoutSamplesIsNotLevel) {
+  const auto server = WarmServer();
+  const RunResult off = RunTool({"set", std::to_string(server->pid()), "heap-interval=0", "--tables", tables()});
+  ASSERT_TRUE(off.exited(0)) << off.Describe();
+  EXPECT_THAT(LeaksOf(out()), Not(HasSubstr("answer   level")));
+  server->CloseInput();
+  server->Wait();
 }
 
 TEST_F(GrowingPrograms, MappingsThatGrowAreLeaksOfTheFunctionThatMaps) {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "report/analysis/growth/growth.h"
+#include "report/analysis/growth/held_until.h"
 #include "report/analysis/growth/suppressions.h"
 #include "report/observe/memory/account_records.h"
 #include "report/profile/typed_records.h"
@@ -709,6 +710,26 @@ TEST_F(ResidentTest, ThePartsAddUpToTheRiseThatIsShown) {
   EXPECT_THAT(leaks.out, HasSubstr("memory   resident 52.27MiB → 175MiB in 9min: own mappings +122.73MiB\n"));
 }
 
+// Without accounts the parts are those of the profiles. glibc's arenas, in the map profile, contain the heap.
+TEST_F(ResidentTest, ArenasAreNotCountedBesideTheHeap) {
+  for (int minute = 0; minute < 12; ++minute) {
+    const int64_t heap = 1'000'000 + (int64_t{10} << 20) * minute;
+    const auto save = [&](const std::string& kind, const std::vector<Stack>& stacks) {
+      Profile p = Snapshot("app", minute * kMinute + 1, stacks);
+      for (StringId& comment : p.comments) {
+        if (p.strings[comment] == "kind: heap") comment = p.strings.Intern("kind: " + kind);
+      }
+      p = testing::WithRecords(std::move(p));
+      p.mutable_process()->resident_bytes = static_cast<uint64_t>(heap) + (8 << 20);
+      Save("app.1." + std::to_string(1000 + minute) + "." + kind + ".pb.gz", p);
+    };
+    save("heap", {Stack{"main;table", heap, heap / 1000}});
+    save("map", {Stack{"[glibc arenas]", heap, 1}, Stack{"main;map_file", 4 << 20, 1}});
+  }
+  const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+  EXPECT_THAT(leaks.out, HasSubstr("in 11min: heap +110MiB\n")) << leaks.out;
+}
+
 TEST_F(ResidentTest, ACheckOfGrowthSeesFreeMemoryThatIsKept) {
   Rising([](MemoryAccount* account, int64_t rise) { account->allocator += rise; });
   const auto check = [&](const char* limit) {
@@ -846,6 +867,25 @@ TEST_F(LeaksTest, WhatWasFreedOnExitDoesNotHideThatNothingGrewBefore) {
   EXPECT_NE(leaks.exit_code, 1) << leaks.out;
   EXPECT_THAT(leaks.out, Not(HasSubstr("growing"))) << leaks.out;
   EXPECT_THAT(leaks.out, HasSubstr("over 59min")) << leaks.out;
+}
+
+// Only the table of a running process says that it warmed up in 12 minutes and has waited since.
+TEST_F(LeaksTest, WhatTheTableHoldsUnchangedIsNotGrowing) {
+  for (int minute = 0; minute < 12; ++minute) {
+    const int64_t kept = 1'000'000 * (minute + 1);
+    Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz",
+         testing::WithRecords(Snapshot("app", minute * kMinute + 1, {Stack{"main;remember", kept, kept / 1000}})));
+  }
+  const auto leaks = [&] { return Leaks({.view = {.files = {folder_.path()}}}); };
+  EXPECT_EQ(leaks().exit_code, 1);
+  SetHeldSince([](const Profile& newest) {
+    EXPECT_EQ(newest.time_nanos, 11 * kMinute + 1) << "not the newest file";
+    return Held{.for_ns = 40 * kMinute, .snapshots = 40};
+  });
+  const Result level = leaks();
+  SetHeldSince(nullptr);
+  EXPECT_EQ(level.exit_code, 0) << level.out;
+  EXPECT_THAT(level.out, HasSubstr("over 51min")) << level.out;
 }
 
 // "still rising" is said of what rose lately.

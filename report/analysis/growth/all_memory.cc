@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/analysis/profiles/metric.h"
+#include "report/base/libc_names.h"
 #include "report/base/value_units.h"
 #include "report/observe/memory/account_records.h"
 #include "report/observe/memory/account_text.h"
@@ -61,6 +62,19 @@ std::vector<MemoryAnswer::Part> GrownParts(const MemoryAccount& before, const Me
   return parts;
 }
 
+// A C library's own mappings contain the blocks of the heap profile.
+int64_t MappedByTheProgram(const Profile& profile, size_t in_use) {
+  int64_t bytes = profile.Total(in_use);
+  for (size_t i = 0; i < profile.samples.size(); ++i) {
+    for (const uint32_t frame : profile.FramesOf(profile.samples[i])) {
+      const auto lines = profile.LinesOf(profile.locations[frame]);
+      if (!lines.empty() && IsLibcHeap(profile.strings[profile.functions[lines[0].function].name]))
+        bytes -= profile.ValuesOf(i)[in_use];
+    }
+  }
+  return bytes;
+}
+
 std::string SignedBytes(int64_t bytes) { return (bytes >= 0 ? "+" : "") + FormatSize(bytes); }
 
 }  // namespace
@@ -82,7 +96,7 @@ void AllMemory::Add(const ProfileFile& file) {
   amounts.resident = std::max(amounts.resident, *resident);
   const auto in_use = FindMetric(profile, "inuse_space");
   if (!in_use.ok()) return;
-  if (file.kind == "map") amounts.mapped = profile.Total(*in_use);
+  if (file.kind == "map") amounts.mapped = MappedByTheProgram(profile, *in_use);
   if (file.kind != "heap") return;
   is_attached_ = profile.process().attached && profile.process().parent_pid == 0;
   amounts.heap = profile.Total(*in_use);

@@ -8,10 +8,12 @@
 #include <tuple>
 
 #include "fmt/format.h"
+#include "report/analysis/growth/held_until.h"
 #include "report/analysis/how_to_name.h"
 #include "report/analysis/profiles/function_identity.h"
 #include "report/analysis/profiles/metric.h"
 #include "report/base/say.h"
+#include "report/base/time_budget.h"
 #include "report/profile/typed_records.h"
 
 namespace holdfast {
@@ -98,6 +100,7 @@ absl::Status LeakFinder::Read(std::ostream& err) {
       if (!key.first.empty()) named.second.LastsUntil(newest[key.first]);
     }
   }
+  LookWhatHolds();
   for (const auto& [process, ages] : ages_) {
     if (const auto series = processes_.find({process, "heap"}); series != processes_.end()) {
       for (const ProfileFile& file : ages) {
@@ -106,6 +109,20 @@ absl::Status LeakFinder::Read(std::ostream& err) {
     }
   }
   return absl::OkStatus();
+}
+
+// Spends at most a twentieth of the time of --follow.
+void LeakFinder::LookWhatHolds() {
+  constexpr int64_t kRest = 20;
+  const int64_t start = NowNs();
+  if (start < next_look_ns_) return;
+  for (const auto& [key, file] : newest_) {
+    if (key.first.empty() || !file.cumulative()) continue;
+    auto& all = key.second == "threads" ? threads_ : processes_;
+    if (const Held held = HeldUntilNow(*file.profile); held.for_ns > 0)
+      all.at(key).second.LastsUntil(file.steady_nanos + held.for_ns, held.snapshots);
+  }
+  next_look_ns_ = NowNs() + kRest * (NowNs() - start);
 }
 
 absl::Status LeakFinder::AddFile(const FoundFile& file, Progress* progress, std::ostream& err) {
@@ -134,11 +151,10 @@ absl::Status LeakFinder::AddFile(const FoundFile& file, Progress* progress, std:
     return all->try_emplace(key, described.program, ProcessSeries(question_.stacks, question_.depth, &suppressions_))
         .first->second.second;
   };
-  if (threads) return series_in(&threads_, OfKind(described.process, "threads")).Add(described);
-  const OfKind key(described.process, described.kind_stated ? described.kind : "heap");
-  family_of_.try_emplace(key, ProgramAndBuildOf(described));
-  if (!described.process.empty()) memory_[described.process].Add(described);
-  if (const auto read = series_in(&processes_, key).Add(described); !read.ok()) return read;
+  const OfKind key(described.process, threads ? "threads" : described.kind_stated ? described.kind : "heap");
+  if (!threads) family_of_.try_emplace(key, ProgramAndBuildOf(described));
+  if (!threads && !described.process.empty()) memory_[described.process].Add(described);
+  if (const auto read = series_in(threads ? &threads_ : &processes_, key).Add(described); !read.ok()) return read;
   ProfileFile& newest = newest_[key];
   if (newest.profile == nullptr || newest.profile->time_nanos <= described.profile->time_nanos)
     newest = std::move(described);

@@ -153,6 +153,7 @@ class LeakFinder {
   absl::Status ReadAges();
   absl::Status AddFile(const FoundFile& file, Progress* progress, std::ostream& err);
   absl::StatusOr<std::vector<FoundFile>> FindFiles() const;
+  void LookWhatHolds();
   bool IsWanted(std::string_view kind) const { return question_.kind.empty() || question_.kind == kind; }
   Chosen Choose() const;
   static std::vector<Judged> Judge(const Chosen& chosen);
@@ -174,6 +175,7 @@ class LeakFinder {
   std::map<std::string, AllMemory> memory_;        // by identity
   bool is_from_folders_ = true;                    // no file was given by name
   std::map<OfKind, ProfileFile> newest_;
+  int64_t next_look_ns_ = 0;                              // CLOCK_MONOTONIC: when LookWhatHolds may read tables again
   std::map<std::string, std::vector<ProfileFile>> ages_;  // by identity: the newest lifetimes profiles
 };
 

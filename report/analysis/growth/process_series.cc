@@ -386,7 +386,7 @@ ProcessSeries::Lasting ProcessSeries::LastingOf(const std::vector<uint32_t>& ord
   for (const Taken& taken : snapshots_) {
     if (!taken.is_course_point && newest < taken && (next == nullptr || taken < *next)) next = &taken;
   }
-  Lasting lasting = {.until = lasts_until_};
+  Lasting lasting = lasts_;
   if (next != nullptr && next->unchanged > 0) {
     lasting.unwritten = next->unchanged;
     const auto unwritten = static_cast<double>(next->unchanged), whole = static_cast<double>(next->time - newest.time);

@@ -79,8 +79,10 @@ class ProcessSeries {
   // Whether a rise that goes on can be recognized.
   bool has_course() const { return evidence() + course_points() >= kMinSnapshots || is_by_births(); }
   // For profiles that seldom change: no later file means that nothing changed until then, because other profiles were
-  // written.
-  void LastsUntil(int64_t steady_nanos) { lasts_until_ = std::max(lasts_until_, steady_nanos); }
+  // written, or because the table says so (held_until.h). `unwritten`: the snapshots that would have been written.
+  void LastsUntil(int64_t steady_nanos, uint64_t unwritten = 1) {
+    if (steady_nanos > lasts_.until) lasts_ = {steady_nanos, unwritten};
+  }
   int64_t NewestEvidence() const;  // steady_nanos; 0: none
   // Combines the processes of a family: those of one program and build that one process started. `together`: the sum of
   // all at each of at most 60 times. Otherwise the maximum of each process, in order of time: whether each process reaches more than the one before.
@@ -232,8 +234,8 @@ class ProcessSeries {
   mutable absl::flat_hash_map<uint64_t, AliveAges> folded_ages_, folded_freed_ages_;
   Points totals_;
   bool turnover_known_ = true;
-  int64_t interval_ = 1;  // the largest of all snapshots
-  int64_t lasts_until_ = 0;
+  int64_t interval_ = 1;    // the largest of all snapshots
+  Lasting lasts_;           // by LastsUntil
   int64_t started_ns_ = 0;  // start of the process, steady_nanos; 0: unknown
   bool has_older_blocks_ = false;
   std::vector<TimeOff> times_off_;  // by the newest file

@@ -8,7 +8,9 @@
 #include "fmt/format.h"
 #include "report/analysis/profiles/function_identity.h"
 #include "report/analysis/profiles/profile_set.h"
+#include "report/base/time_budget.h"
 #include "report/builder/output_folder.h"
+#include "report/daemon/held_in_table.h"
 #include "report/page/html_leaks.h"
 #include "report/profile/typed_records.h"
 
@@ -65,11 +67,33 @@ struct GrowthWatch::Watched {
   std::string process;         // identity, from the newest file
   int64_t newest_ns = 0;       // time of that file
   ProcessSeries heap = NewSeries(), map = NewSeries();
+  WrittenState heap_written, map_written;  // by their newest files
+  int64_t next_look_ns = 0;                // CLOCK_MONOTONIC: when LookWhatHolds may read the table again
   AllMemory memory;
   std::vector<WatchedGrowth> growths;
   uint64_t version = 0;
   bool is_whole = false;  // all files have been read
 };
+
+// A process that grew may be idle since: then there are no newer files, and the table says for how long nothing changed.
+// Spends at most 1 % of the time. Returns whether a series lasts longer.
+bool GrowthWatch::LookWhatHolds(const ProcessTable& process, Watched* watched) {
+  constexpr int64_t kRest = 100;
+  const int64_t start = NowNs();
+  const bool matters = std::ranges::any_of(
+      watched->growths, [](const WatchedGrowth& growth) { return growth.answer.grows != Grows::kNo; });
+  if (!matters || start < watched->next_look_ns) return false;
+  bool lasts = false;
+  for (auto [series, written] :
+       {std::pair(&watched->heap, &watched->heap_written), std::pair(&watched->map, &watched->map_written)}) {
+    const Held held = HeldInTable(process, *written);
+    if (held.for_ns == 0) continue;
+    series->LastsUntil(series->NewestEvidence() + held.for_ns, held.snapshots);
+    lasts = true;
+  }
+  watched->next_look_ns = NowNs() + kRest * (NowNs() - start);
+  return lasts;
+}
 
 GrowthWatch::GrowthWatch() = default;
 GrowthWatch::~GrowthWatch() = default;
@@ -107,11 +131,15 @@ GrowthWatch::Watched* GrowthWatch::Look(const ProcessTable& process, const Deadl
       watched.process = file.process;
       watched.newest_ns = std::max(watched.newest_ns, file.time_nanos);
       file.profile = std::make_shared<Profile>(*std::move(profile));
+      WrittenState& written = file.kind == "heap" ? watched.heap_written : watched.map_written;
+      WrittenState state = WrittenStateOf(*file.profile);
+      if (written.process != state.process || written.elapsed_ns < state.elapsed_ns) written = std::move(state);
       watched.memory.Add(file);
       is_new = (file.kind == "heap" ? watched.heap : watched.map).Add(file).ok() || is_new;
     }
   }
-  if (!is_new || !watched.is_whole) return &watched;
+  if (!watched.is_whole) return &watched;
+  if (!LookWhatHolds(process, &watched) && !is_new) return &watched;
   AddNewestAges(own.lifetimes, watched.process, &watched.heap);
   watched.growths.clear();
   // A kind without a file did not change if the other kind has one of a later snapshot.

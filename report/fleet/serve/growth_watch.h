@@ -43,6 +43,7 @@ class GrowthWatch {
  private:
   struct Watched;
   Watched* Look(const ProcessTable& process, const Deadline& until);
+  static bool LookWhatHolds(const ProcessTable& process, Watched* watched);
 
   std::mutex mutex_;  // guards what follows
   std::map<std::string, std::unique_ptr<Watched>> watched_;
