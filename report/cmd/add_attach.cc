@@ -98,7 +98,7 @@ bool IsGone(pid_t pid) {
   return stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0;
 }
 
-enum class LastSnapshot : uint8_t { kWritten, kNoExporter, kNotWritten };
+enum class LastSnapshot : uint8_t { kWritten, kNoExporter, kNotWritten, kNoTable };
 
 // The last snapshot after a detach: asks the exporter, and waits until it is written.
 LastSnapshot WriteLastSnapshot(const ProcessTable& process) {
@@ -174,8 +174,8 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   }
   if (!check.refused.empty()) return CouldNotAttach(fmt::format("{}: not detached: {}.", name, check.refused));
   if (!check.has_library) return CouldNotAttach(fmt::format("{}: is not attached.", name));
+  // Without a table, too, the entries can be restored.
   const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders);
-  if (!table.ok()) return CouldNotAttach(std::string(table.status().message()));
   absl::StatusOr<CallOutcome> outcome =
       CallLibrary(pid, {check.loaded_library, "", AttachAction::kDetach, {}, {}, filters.counts}, kBorrowPatienceMs,
                   is_asked_to_end);
@@ -187,7 +187,7 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
     return CouldNotAttach(fmt::format("{}: is not attached.", name));
   if (outcome->answer.result != AttachResult::kDone)
     return CouldNotAttach(fmt::format("{}: not detached: {}.", name, WhyResult(outcome->answer.result)));
-  const LastSnapshot last = WriteLastSnapshot(*table);
+  const LastSnapshot last = table.ok() ? WriteLastSnapshot(*table) : LastSnapshot::kNoTable;
   if (outcome->answer.refused > 0) {
     Say(fmt::format(
         "{}: recording has ended, but {} of its entries still lead through the library, which passes the calls on: their "
@@ -202,13 +202,17 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
     if (last == LastSnapshot::kNoExporter)
       Say(fmt::format("no exporter writes the last profiles: holdfast dump {} does.", pid));
   }
+  if (last == LastSnapshot::kNoTable) {
+    Say(fmt::format("what was recorded since its last profiles is lost. {}", std::string(table.status().message())));
+  }
   if (last == LastSnapshot::kNotWritten) {
     Say(
         fmt::format("the last profiles are not written: {} may be full or deleted. holdfast dump {} -o DIR writes them "
                     "elsewhere.",
                     Printable(table->out()), pid));
   }
-  return outcome->answer.refused > 0 || last == LastSnapshot::kNotWritten ? kCouldNot : kFine;
+  const bool is_lost = last == LastSnapshot::kNotWritten || last == LastSnapshot::kNoTable;
+  return outcome->answer.refused > 0 || is_lost ? kCouldNot : kFine;
 }
 
 class Attacher {
@@ -290,6 +294,7 @@ class Attacher {
     std::string path;
     if (has_library) {
       const absl::StatusOr<ProcessTable> table = FindTableOf(pid_, {});
+      if (absl::IsDataLoss(table.status())) return CouldNotAttach(std::string(table.status().message()));
       if (table.ok()) {
         continues_ = true;
         path = table->out();

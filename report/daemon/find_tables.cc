@@ -30,6 +30,7 @@
 #include "report/daemon/served_users.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/process_info.h"
+#include "report/observe/table/thread_status.h"
 #include "sampler/contract/attach_call.h"
 #include "sampler/contract/layout.h"
 
@@ -87,6 +88,21 @@ void AddPlacesOf(pid_t pid, std::set<Place>* places, uid_t user = geteuid()) {
     }
     places->insert(alike.begin(), alike.end());
   }
+}
+
+// Whether the process has mapped its own table, and the file was deleted: by a cleaner of /dev/shm, or at logout (RemoveIPC
+// of systemd-logind). The name has the pid as the process sees it.
+bool HasDeletedTable(pid_t pid) {
+  const std::string own = fmt::format(".{}.", InnerIdOf(ReadOfThread(pid, pid, "status")));
+  const std::string prefix = fmt::format("/{}", kTablePrefix), deleted = fmt::format("{} (deleted)", kTableSuffix);
+  std::istringstream maps(ReadOfProcess(pid, "maps"));
+  for (std::string line; std::getline(maps, line);) {
+    const size_t name_at = line.rfind(prefix);
+    if (name_at == std::string::npos || !line.ends_with(deleted)) continue;
+    const size_t pid_at = line.find('.', name_at + prefix.size());
+    if (pid_at != std::string::npos && line.compare(pid_at, own.size(), own) == 0) return true;
+  }
+  return false;
 }
 
 std::vector<pid_t> ProcessesOfThisUser() {
@@ -302,6 +318,12 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
         "process {}: is not profiled. {}. Without either: holdfast holders {} and holdfast leaks --unreachable {}.",
         pid, start, pid, pid));
   }
+  if (HasDeletedTable(pid)) {
+    return absl::DataLossError(
+        fmt::format("process {}: its table was deleted, so nothing more can be written until it is started again. Keep "
+                    "cleaners of /dev/shm from deleting {}*.",
+                    pid, kTablePrefix));
+  }
   return absl::NotFoundError(fmt::format(
       "process {}: has loaded the library but has no table: nothing has been sampled yet, or nothing can be. See holdfast doctor {}.",
       pid, pid));
@@ -310,10 +332,9 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
 std::optional<uid_t> OtherUserOf(pid_t pid) {
   struct stat info;
   if (geteuid() != 0 || stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) return std::nullopt;
-  if (info.st_uid != 0) return info.st_uid;
-  // /proc may show root as the owner if the process may not be traced, for example after it dropped root's rights.
-  const std::optional<uid_t> user = UserOfProcess(pid);
-  return user.has_value() && *user != 0 ? user : std::nullopt;
+  // The owner of the folder in /proc is only the effective user, and root if the process may not be traced.
+  const uid_t user = UserOfProcess(pid).value_or(info.st_uid);
+  return user != 0 ? std::optional(user) : std::nullopt;
 }
 
 absl::Status BecomeUserOf(pid_t pid) {

@@ -69,8 +69,9 @@ class Checker {
     Tracing();
     if (!check_.refused.empty()) return std::move(check_);
     Executable(detaches);
-    User();
-    Surroundings();
+    // A detach loads nothing and makes no table: the program may have changed its user or its root folder meanwhile.
+    if (!detaches) User();
+    Surroundings(detaches);
     Library();
     if (detaches) {
       Filters();
@@ -169,7 +170,7 @@ class Checker {
            (own.st_ino != its.st_ino || own.st_dev != its.st_dev);
   }
 
-  void Surroundings() {
+  void Surroundings(bool detaches) {
     struct stat own, its;
     const bool has_other_root = stat("/", &own) == 0 && stat((root_ + "/").c_str(), &its) == 0 &&
                                 (own.st_ino != its.st_ino || own.st_dev != its.st_dev);
@@ -182,7 +183,7 @@ class Checker {
       check_.root = root_;
       check_.starts_exporter = false;
       struct stat self;
-      if (lstat((root_ + "/proc/self").c_str(), &self) != 0) {
+      if (!detaches && lstat((root_ + "/proc/self").c_str(), &self) != 0) {
         Refuse("namespace", "sees no /proc, through which the library is handed over (chroot)");
       } else {
         Ok("namespace",
@@ -253,14 +254,10 @@ class Checker {
     return std::nullopt;
   }
 
-  bool IsOurs(const std::string& loaded) const {
-    if (loaded.empty()) {
-      const FileDescriptor file(open(library_.c_str(), O_RDONLY | O_CLOEXEC));
-      return file.valid() && ElfSymbols::Load(file.get(), BuildIdInMemory()).ok();
-    }
-    struct stat own, its;
-    return stat(library_.c_str(), &own) == 0 && stat((root_ + loaded).c_str(), &its) == 0 && own.st_ino == its.st_ino &&
-           own.st_dev == its.st_dev;
+  // By its build id: since it was loaded, the process may have changed its root folder or its mounts.
+  bool IsOurs() const {
+    const FileDescriptor file(open(library_.c_str(), O_RDONLY | O_CLOEXEC));
+    return file.valid() && ElfSymbols::Load(file.get(), BuildIdInMemory()).ok();
   }
 
   std::string BuildIdInMemory() const {
@@ -296,7 +293,7 @@ class Checker {
     if (IsPreloaded()) {
       check_.is_preloaded = true;
       Refuse("library", "was started with the library, and is profiled already");
-    } else if (!IsOurs(*loaded)) {
+    } else if (!IsOurs()) {
       Refuse("library", fmt::format("has another library loaded: {}. Use the holdfast that it belongs to",
                                     loaded->empty() ? "a file in memory" : *loaded));
     } else {

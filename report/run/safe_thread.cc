@@ -17,6 +17,7 @@
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/libc_names.h"
+#include "report/builder/symbols_in_memory.h"
 #include "report/names/elf/dynamic_names.h"
 #include "report/observe/outside/modules_of_process.h"
 #include "report/observe/table/process_files.h"
@@ -127,7 +128,26 @@ bool MayBeAllocatorsWait(std::string_view function) {
   return false;
 }
 
-std::string FileOf(pid_t pid, const std::string& path) { return fmt::format("/proc/{}/root{}", pid, path); }
+// Opens the file of a module. An upgrade may have replaced it, and the process may have changed its root folder: then the
+// exported names are read from memory, which is enough.
+absl::StatusOr<std::unique_ptr<ElfSymbols>> SymbolsOf(pid_t pid, const ModuleInfo& module) {
+  // Whoever owns the process may have put a FIFO there.
+  const FileDescriptor file(
+      open(fmt::format("/proc/{}/root{}", pid, module.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (file.valid()) {
+    if (auto symbols = ElfSymbols::Load(file.get(), module.build_id); symbols.ok()) return symbols;
+  }
+  const FileDescriptor in_memory = SymbolsInMemory(pid, module);
+  if (!in_memory.valid()) return absl::NotFoundError(fmt::format("{} cannot be read", module.path));
+  return ElfSymbols::Load(in_memory.get(), module.build_id);
+}
+
+bool DefinesMalloc(pid_t pid, const ModuleInfo& module) {
+  const auto names = ReadDynamicNames(fmt::format("/proc/{}/root{}", pid, module.path));
+  if (names.ok()) return names->defines.contains("malloc");
+  const auto symbols = SymbolsOf(pid, module);
+  return symbols.ok() && (*symbols)->FunctionCalled("malloc").has_value();
+}
 
 }  // namespace
 
@@ -199,8 +219,7 @@ absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
       libc = &module;
     } else if (name.starts_with("ld-linux") || name.starts_with("ld-2.")) {
       part = Part::kLinker;
-    } else if (const auto names = ReadDynamicNames(FileOf(pid, module.path));
-               names.ok() && names->defines.contains("malloc") && !IsHoldfastLibrary(module.path)) {
+    } else if (!IsHoldfastLibrary(module.path) && DefinesMalloc(pid, module)) {
       // The first module is the executable.
       if (&module == &code->modules_[0]) {
         code->has_allocator_in_program_ = true;
@@ -218,14 +237,8 @@ absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
 absl::Status ProcessCode::ReadLibc(const ModuleInfo& libc) {
   libc_path_ = libc.path;
   libc_bias_ = libc.bias;
-  // Whoever owns the process may have put a FIFO there.
-  const FileDescriptor file(open(FileOf(pid_, libc.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.valid()) return absl::NotFoundError(fmt::format("{} cannot be opened", libc.path));
-  absl::StatusOr<std::unique_ptr<ElfSymbols>> names = ElfSymbols::Load(file.get(), libc.build_id);
-  if (!names.ok()) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} is not the file that the process has loaded: it was replaced meanwhile", libc.path));
-  }
+  absl::StatusOr<std::unique_ptr<ElfSymbols>> names = SymbolsOf(pid_, libc);
+  if (!names.ok()) return names.status();
   libc_names_ = *std::move(names);
   // The library finds modules by _dl_find_object, without the dynamic linker's lock.
   if (!libc_names_->FunctionCalled("_dl_find_object").has_value())

@@ -122,7 +122,7 @@ TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
 
   const RunResult detached = DetachFrom(running);
   ASSERT_TRUE(detached.exited(0)) << detached.Describe();
-  EXPECT_EQ(ReadOnlyBytes(running), before);
+  EXPECT_TRUE(ReadOnlyBytes(running) == before);
   EXPECT_THAT(RunTool({"ls", "--tables", tables()}).out, HasSubstr("detached"));
   const RunResult doctor = RunTool({"doctor", Pid(running), "--tables", tables()});
   EXPECT_TRUE(doctor.exited(1)) << doctor.Describe();
@@ -232,7 +232,7 @@ TEST_F(Attach, RedirectsAnAllocatorInTheExecutable) {
   Line(running, 2);
   const RunResult detached = DetachFrom(running);
   ASSERT_TRUE(detached.exited(0)) << detached.Describe();
-  EXPECT_EQ(ReadOnlyBytes(running), before);
+  EXPECT_TRUE(ReadOnlyBytes(running) == before);
   const RunResult again = AttachTo(running, {"--heap-interval", "1"});
   EXPECT_TRUE(again.exited(0)) << again.Describe();
   EXPECT_NE(ReadOnlyBytes(running), before);
@@ -574,7 +574,7 @@ TEST_F(Attach, IsRefusedIfTheLinkerHasTooLittleStaticTls) {
                   ContainsRegex("NO +TLS +has [0-9]+ bytes of static TLS left, and the library needs 256:"));
       EXPECT_TRUE(attached.exited(3)) << attached.Describe();
       EXPECT_THAT(attached.err, HasSubstr(" bytes of static TLS left, and the library needs 256:"));
-      EXPECT_EQ(ReadOnlyBytes(running), before);
+      EXPECT_TRUE(ReadOnlyBytes(running) == before);
       EXPECT_EQ(ReadFile("/proc/" + Pid(running) + "/maps"), maps);
     } else {
       EXPECT_THAT(doctor.out, ContainsRegex("ok +TLS +has [0-9]+ bytes of static TLS left, and the library needs 256"));
@@ -886,12 +886,99 @@ TEST_F(Attach, EndsThoughTheExecutableWasReplacedMeanwhile) {
       if (!is_removed) std::filesystem::copy_file(ProgramPath("nothing"), copy);
       const RunResult detached = DetachFrom(running);
       ASSERT_TRUE(detached.exited(0)) << detached.Describe();
-      EXPECT_EQ(ReadOnlyBytes(running), before);
+      EXPECT_TRUE(ReadOnlyBytes(running) == before);
       ExpectWorks(running, &lines);
       running.CloseInput();
       EXPECT_TRUE(running.Wait().exited(0));
     }
   }
+}
+
+// A detach needs none of what an attach does: no files of the process, and no user of its own.
+TEST_F(Attach, EndsWhateverTheProgramBecameMeanwhile) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  const std::string library = std::filesystem::path(Library()).parent_path();
+  for (const std::string& change : {std::string("root ") + folder(), std::string("user"), "hide " + library}) {
+    SCOPED_TRACE(change);
+    Running running(CommandFor(Launch::kBare, {"changes_itself"}));
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+    const std::string before = ReadOnlyBytes(running);
+    const RunResult attached =
+        RunTool({"attach", Pid(running), "-o", out() + "." + Pid(running), "--tables", tables(), "--exact"});
+    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+    Line(running, 1);
+    running.Write(change + "\n");
+    ASSERT_TRUE(running.WaitForOutput("done 2\n"));
+    const RunResult detached = DetachFrom(running);
+    EXPECT_TRUE(detached.exited(0)) << detached.Describe();
+    EXPECT_TRUE(ReadOnlyBytes(running) == before);
+    running.Write("line\n");
+    EXPECT_TRUE(running.WaitForOutput("done 3\n"));
+    running.CloseInput();
+    EXPECT_TRUE(running.Wait().exited(0));
+    const std::vector<Decoded> heap = Newest(out() + "." + Pid(running), "heap");
+    ASSERT_EQ(heap.size(), 1u);
+    EXPECT_EQ(heap[0].SumLeaf("for_each_line").at("alloc_objects"), 100);
+  }
+}
+
+// The server that was started last week: its C library has been upgraded since.
+TEST_F(Attach, WorksThoughLibcWasReplacedMeanwhile) {
+  const std::string libraries = folder() + "/libraries";
+  std::filesystem::create_directory(libraries);
+  std::string libc;
+  std::istringstream maps(ReadFile("/proc/self/maps"));
+  for (std::string line; std::getline(maps, line);) {
+    if (line.ends_with("/libc.so.6")) libc = line.substr(line.find('/'));
+  }
+  ASSERT_NE(libc, "");
+  const std::string copy = libraries + "/libc.so.6";
+  const auto replace = [&] {
+    std::filesystem::copy_file(libc, copy + ".new");
+    std::filesystem::rename(copy + ".new", copy);
+  };
+  replace();
+  Command command = CommandFor(Launch::kBare, {"waits_for_input"});
+  command.env["LD_LIBRARY_PATH"] = libraries;
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  ASSERT_THAT(ReadFile("/proc/" + Pid(running) + "/maps"), HasSubstr(copy));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const std::string before = ReadOnlyBytes(running);
+  replace();
+  const RunResult attached = AttachTo(running, {"--exact"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  Line(running, 1);
+  replace();
+  const RunResult detached = DetachFrom(running);
+  ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+  EXPECT_TRUE(ReadOnlyBytes(running) == before);
+  EndAndExpectRecordedLines(running, 1);
+}
+
+// A cleaner of /dev/shm, or RemoveIPC=yes at logout.
+TEST_F(Attach, EndsThoughItsTableWasDeleted) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const std::string before = ReadOnlyBytes(running);
+  ASSERT_TRUE(AttachTo(running, {"--exact"}).exited(0));
+  Line(running, 1);
+  ASSERT_EQ(Tables().size(), 1u);
+  std::filesystem::remove(tables() + "/" + Tables()[0]);
+  const RunResult detached = DetachFrom(running);
+  EXPECT_TRUE(detached.exited(3)) << detached.Describe();
+  EXPECT_THAT(detached.err, HasSubstr("what was recorded since its last profiles is lost. process " + Pid(running) +
+                                      ": its table was deleted"));
+  EXPECT_TRUE(ReadOnlyBytes(running) == before);
+  Line(running, 2);
+  const RunResult again = AttachTo(running);
+  EXPECT_TRUE(again.exited(3)) << again.Describe();
+  EXPECT_THAT(again.err, HasSubstr("its table was deleted"));
+  EXPECT_TRUE(ReadOnlyBytes(running) == before);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
 }
 
 class AttachAtAMoment : public Attach, public ::testing::WithParamInterface<const char*> {
