@@ -18,6 +18,8 @@
 //                        ChargeWord                  takes bytes (1 for 0) from a word at an offset from the pointer
 //                        ChargeWordUnlessZero        the same, nothing for 0
 //   single instructions  SpinPause, BorrowsFromZero, SharesNoBit, AddAsOwner, FillsAsOwner, BorrowsAsOwner, HOLDFAST_LOAD_PC_RELATIVE
+//   arithmetic           FloatState, SetFloatState, kUsualFloatState   how floating-point results are rounded, which
+//                                                    exceptions are signals, and which have occurred
 //   words                SameWords                   whether scattered words are equal to others, four at a time
 //   address space        kPageBytes: the smallest page of any kernel, and the step in which memory is probed
 //                        PageBytes                   the page of this kernel, in which it maps and protects; after relocation
@@ -101,6 +103,10 @@ struct alignas(16) PlacedWords {
 HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const PlacedWords* placed, size_t count);
 // Whether `mask` and `value` have no bit in common, with one load from the mask's memory.
 HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value);
+// The processor's control and status of floating-point arithmetic. kUsualFloatState: rounds to nearest, no exception is
+// a signal, and none has occurred.
+HOLDFAST_ARCH uint64_t FloatState();
+HOLDFAST_ARCH void SetFloatState(uint64_t state);
 // Whether a pthread_spinlock_t with this word is free.
 HOLDFAST_ARCH bool IsFreeSpinLock(int word);
 // Whether a call instruction may end at `code`. The kLongestCall bytes before it must be readable.

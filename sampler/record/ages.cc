@@ -3,6 +3,7 @@
 #include "sampler/contract/age_buckets.h"
 #include "sampler/contract/clock.h"
 #include "sampler/contract/weight.h"
+#include "sampler/hot_path/own_floats.h"
 #include "sampler/process/process.h"
 #include "sampler/table/stack_table.h"
 
@@ -70,6 +71,7 @@ void AddAge(SharedTable* table, Row* row, const LiveSample& sample, bool realloc
                                    : nullptr;
   if (cell == nullptr) return table->Count(Loss::kAgesFull);
   const uint64_t interval = table->header()->heap_intervals[sample.interval_index].interval;
+  const OwnFloats floats;
   const Weight weight = WeightOf(sample.size, interval, sample.beside_shadow != 0 ? 1.0 / kAgedOneIn : 1);
   AddTo(table, &cell->objects, weight.count);
   AddTo(table, &cell->bytes, weight.amount);

@@ -3,6 +3,7 @@
 #include "sampler/capture/remembered_stack.h"
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/weight.h"
+#include "sampler/hot_path/own_floats.h"
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/exporter_watch.h"
@@ -62,6 +63,7 @@ HOLDFAST_COLD void UseInterval(uint64_t interval) {
 }  // namespace
 
 bool HeapEventDue(size_t bytes) {
+  const OwnFloats floats;
   ThreadState& thread = thread_state;
   const uint32_t before = thread.epoch;
   if (!EnterSlow(thread)) {
@@ -124,6 +126,7 @@ void DrawHeapGapAnew() {
   int64_t& gap = thread.in_operator ? thread.held_gap : thread.heap_gap;
   SharedTable* table = CurrentTable();
   const uint64_t interval = table != nullptr ? IntervalAt(table, thread.interval_index) : process.options.heap_interval;
+  const OwnFloats floats;
   // Bytes allocated since the last check remain to be counted, and the next check comes no later than before.
   const int64_t allocated = gap - countdown;
   const Gap drawn = DrawGap(interval, &thread.random, allocated < kLongestGap ? kLongestGap - allocated : 1);

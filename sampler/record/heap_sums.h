@@ -4,6 +4,7 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/weight.h"
+#include "sampler/hot_path/own_floats.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/table/in_use.h"
 #include "sampler/table/stack_table.h"
@@ -22,6 +23,7 @@ inline void AddSums(SharedTable* table, Row* row, int first_count, int first_var
 }
 // Adds to a row that all threads share, and to the counters. Returns the weight in bytes, as Weight::amount.
 inline uint64_t AddAlloc(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes, uint64_t interval) {
+  const OwnFloats floats;
   CounterShard& counters = ShardOf(table, thread);
   counters.alloc_calls.fetch_add(1, std::memory_order_relaxed);
   counters.alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
@@ -31,6 +33,7 @@ inline uint64_t AddAlloc(SharedTable* table, const ThreadState& thread, Row* row
   return weight.amount;
 }
 inline void AddFree(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes, uint64_t interval) {
+  const OwnFloats floats;
   const Weight weight = WeightOf(bytes, interval);
   TakeInUse(table, thread, weight.amount);
   AddSums(table, row, kFreeObjects, kFreeObjectsVariance, weight);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "sampler/capture/sample_stack.h"
+#include "sampler/hot_path/own_floats.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/process.h"
 #include "sampler/record/holds.h"
@@ -149,6 +150,7 @@ Row* RowOfHolder(SharedTable* table, ThreadState& thread, const CallerRegisters&
 void SampleHold(SharedTable* table, ThreadState& thread, const LockHold& hold, uint64_t interval, Row* row) {
   const auto attributed = static_cast<uint64_t>(hold.attributed_ns);
   LockCountersOf(table, thread).hold_samples.fetch_add(1, std::memory_order_relaxed);
+  const OwnFloats floats;
   const Weight weight = WeightOf(attributed, interval);
   const int64_t held_ns = HeldNs(hold), alone_ns = hold.alone_ns < held_ns ? hold.alone_ns : held_ns;
   AddLockSample(table, row, attributed, static_cast<uint64_t>(held_ns), weight);

@@ -4,6 +4,7 @@
 
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/weight.h"
+#include "sampler/hot_path/own_floats.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/process/process.h"
 #include "sampler/record/lock_times.h"
@@ -24,6 +25,7 @@ inline uint64_t PrepareLockCountdown(SharedTable* table, int64_t* countdown, uin
   }
   if (interval == 0 || *countdown > 0) return interval;
   *countdown = 0;
+  const OwnFloats floats;
   Gap gap{};
   do {
     gap = DrawGap(interval, random, kUncutGap);

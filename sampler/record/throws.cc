@@ -3,6 +3,7 @@
 #include "sampler/capture/sample_stack.h"
 #include "sampler/contract/clock.h"
 #include "sampler/contract/poisson_sampler.h"
+#include "sampler/hot_path/own_floats.h"
 #include "sampler/process/entered.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/noted_threads.h"
@@ -59,11 +60,16 @@ ThrowRate* FindRate() {
   return nullptr;
 }
 
+void DrawNext(ThrowRate* rate) {
+  const OwnFloats floats;
+  rate->gap = DrawGap(rate->interval, &thread_state.random, kUncutGap).length;
+}
+
 void UseInterval(ThrowRate* rate, uint64_t interval) {
   rate->interval = static_cast<uint32_t>(interval < kMaxInterval ? interval : kMaxInterval);
   rate->taken = 0;
   // Draws the gap anew from here: the process has no memory, so the rest of the previous gap may be dropped.
-  if (rate->interval > 1) rate->gap = DrawGap(rate->interval, &thread_state.random, kUncutGap).length;
+  if (rate->interval > 1) DrawNext(rate);
 }
 
 HOLDFAST_COLD void BeginWindow(ThrowRate* rate, int64_t now, uint32_t epoch) {
@@ -96,7 +102,7 @@ uint64_t ThrowDue() {
   if (++rate->taken >= kWhole) {
     UseInterval(rate, uint64_t{interval} * kStep);
   } else if (interval > 1) {
-    rate->gap = DrawGap(interval, &thread_state.random, kUncutGap).length;
+    DrawNext(rate);
   }
   return interval;
 }
@@ -115,6 +121,7 @@ void RecordThrow(const CallerRegisters& caller, const char* type, uint8_t thrown
   if (table == nullptr) return;
   const auto add = [&](Stack* stack) {
     Row* row = FindMarkedRow(table, stack, ProfileKind::kExceptions, thrown, NumberOfType(table, type));
+    const OwnFloats floats;
     const Weight weight = WeightOf(1, interval);
     AddTo(table, &row->sums[kThrown], weight.count);
     AddDouble(&row->sums[kThrownVariance], weight.count_variance);

@@ -3,6 +3,7 @@
 
 #include "sampler/capture/raw_memory.h"
 #include "sampler/capture/sample_stack.h"
+#include "sampler/hot_path/own_floats.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/own_table.h"
@@ -202,6 +203,7 @@ void SampleWait(SharedTable* table, ThreadState& thread, const EndedWait& wait) 
   thread.lock_countdown = 0;                         // drawn anew before the next wait
   if (!wait.sampled || wait.row == nullptr) return;  // it was not chosen
   LockCountersOf(table, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
+  const OwnFloats floats;
   const Weight weight = WeightOf(waited_ns, wait.interval, wait.chance);
   AddLockSample(table, wait.row, waited_ns, waited_ns, weight);
   AddToPair(table, wait.pair, weight, 1);
@@ -218,6 +220,7 @@ void AddToRow(SharedTable* table, ThreadState& thread, WaitKind kind, const Lock
   auto* unknown = table->At<Stack>(table->header()->missing_stack);
   Row* to = row != 0 ? table->At<Row>(row) : FindLockRow(table, unknown, ProfileKind::kBlock, kind, record);
   LockCountersOf(table, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
+  const OwnFloats floats;
   Weight weight = WeightOf(waited_ns, interval);
   if (adds == Adds::kOnlyTime) weight.count = 0, weight.count_variance = 0;
   AddLockSample(table, to, waited_ns, waited_ns, weight);

@@ -11,6 +11,9 @@
 namespace holdfast::testing {
 namespace {
 
+using ::testing::IsEmpty;
+using ::testing::Not;
+
 constexpr int kNobody = 65534;
 
 class Surroundings : public Profiled {
@@ -47,6 +50,18 @@ TEST_F(Surroundings, TheProgramSeesNoDescriptorThreadSignalOrChild) {
   const RunResult bare = Execute(CommandFor(Launch::kBare, {"surroundings"}));
   EXPECT_EQ(RunAs(Launch::kExec, {"surroundings"}, kEvery).out, bare.out);
   EXPECT_EQ(RunAs(Launch::kRun, {"surroundings"}, kEvery).out, bare.out);
+}
+
+// Our arithmetic raises no signal (feenableexcept), leaves no flag (fetestexcept), and is not rounded as the program's.
+TEST_F(Surroundings, FloatingPointExceptionsAreTheProgramsOwn) {
+  const Options often = {{"heap-interval", "4KiB"}, {"lock-interval", "10us"}, {"lifetimes", "yes"}};
+  for (const char* watched : {"traps", "flags"}) {
+    const RunResult r = ExpectAsBare({"float_exceptions", watched}, often);
+    EXPECT_EQ(r.out, "kept\n") << r.Describe();
+    ASSERT_TRUE(Settled());
+    EXPECT_THAT(NewestBlock(), Not(IsEmpty()));
+    RemoveTables();
+  }
 }
 
 TEST_F(Surroundings, FilesMayNotGrow) {

@@ -92,6 +92,17 @@ HOLDFAST_ARCH bool BorrowsAsOwner(std::atomic<uint64_t>* word, uint64_t by) {
   return word->fetch_sub(by, std::memory_order_relaxed) < by;
 }
 
+// FPCR in the upper half, FPSR in the lower one.
+inline constexpr uint64_t kUsualFloatState = 0;
+HOLDFAST_ARCH uint64_t FloatState() {
+  uint64_t control, status;
+  asm volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(control), "=r"(status));
+  return control << 32 | (status & 0xffffffff);
+}
+HOLDFAST_ARCH void SetFloatState(uint64_t state) {
+  asm volatile("msr fpcr, %0\n\tmsr fpsr, %1" : : "r"(state >> 32), "r"(state & 0xffffffff) : "memory");
+}
+
 HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value) {
   return (*const_cast<const volatile uint32_t*>(&mask) & value) == 0;
 }

@@ -113,6 +113,14 @@ borrowed:
   return true;
 }
 
+// MXCSR. The x87 unit has its own, which no code of ours uses.
+inline constexpr uint64_t kUsualFloatState = 0x1f80;
+HOLDFAST_ARCH uint64_t FloatState() { return _mm_getcsr(); }
+HOLDFAST_ARCH void SetFloatState(uint64_t state) {
+  const auto control = static_cast<uint32_t>(state);
+  asm volatile("ldmxcsr %0" : : "m"(control) : "memory");
+}
+
 HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value) {
   bool none;
   asm volatile("testl %[value], %[mask]" : "=@ccz"(none) : [mask] "m"(mask), [value] "r"(value));
