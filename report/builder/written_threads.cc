@@ -71,7 +71,8 @@ void AddThreadTimes(const ThreadTimes& times, Profile* profile) {
                               .unseen_cpu_ns = Rounded(times.unseen_cpu_ns),
                               .lane_start_ns = times.lane_start_wall_ns,
                               .lane_step_ns = times.lane_step_ns,
-                              .unknown = times.unknown};
+                              .unknown = times.unknown,
+                              .most_unlisted = times.most_unlisted};
   for (const ThreadTime& one : times.threads) {
     const auto ns = [&one](ThreadDoes does) { return Rounded(one.ns[static_cast<int>(does)]); };
     written.thread.push_back({.name = Printable(times.names[one.name]),

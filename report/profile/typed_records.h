@@ -669,6 +669,7 @@ struct ThreadTimes {
   int64_t lane_start_ns = 0;
   int64_t lane_step_ns = 0;
   std::string unknown = {};
+  uint64_t most_unlisted = 0;
 
   bool operator==(const ThreadTimes&) const = default;
   template <typename Self, typename Visit>
@@ -679,6 +680,7 @@ struct ThreadTimes {
     visit(4, "lane_start_ns", self.lane_start_ns);
     visit(5, "lane_step_ns", self.lane_step_ns);
     visit(6, "unknown", self.unknown);
+    visit(7, "most_unlisted", self.most_unlisted);
   }
 };
 

@@ -303,7 +303,9 @@ TextTable TableOf(std::vector<Group> groups, const std::string& unknown, const T
                        static_cast<int64_t>(group.threads)),
           Cell::Number(FormatTimeNs(group.lived_ns()), group.lived_ns()), share(kOnCpu), share(kWantsCpu),
           share(kForLock), share(kInIo), share(kAsleep), share(kInCall), share(kHeldUp), share(kNotSeen),
-          Cell::Text((lock.part < 1 ? fmt::format("{:.0f}% ", 100 * lock.part) : "") + LockText(lock),
+          Cell::Text(lock.place == nullptr && group.ns[kForLock] > 0
+                         ? "not known"
+                         : (lock.part < 1 ? fmt::format("{:.0f}% ", 100 * lock.part) : "") + LockText(lock),
                      lock.place != nullptr ? lock.place->first : ""),
           Cell::Text(lock.place != nullptr ? lock.place->second : ""), Cell::Text(CallShares(group)),
           Cell::Text(group.program)},
@@ -338,6 +340,7 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
   Groups by_name, by_folded_name;
   std::vector<const ProfileFile*> files;
   std::string unknown;
+  uint64_t unlisted = 0;
   std::set<std::string> processes, with_looks;
   for (const ProfileGroup& group : set->groups) {
     if (!group.process.empty()) (group.kind == "wall" ? with_looks : processes).insert(group.process);
@@ -347,8 +350,10 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
       files.push_back(&file);
       AddSamplesOf(file, options.each, &by_name);
       if (options.each) AddSamplesOf(file, false, &by_folded_name);
-      if (const auto& times = file.profile->records().thread_times; times.has_value() && !times->unknown.empty())
-        unknown = Printable(times->unknown);
+      if (const auto& times = file.profile->records().thread_times; times.has_value()) {
+        if (!times->unknown.empty()) unknown = Printable(times->unknown);
+        unlisted += times->most_unlisted;
+      }
     }
   }
   if (files.empty()) return ShowThreadsWithoutLooks(*set, *style, options, out, err);
@@ -363,6 +368,13 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
   }
   TextTable table = TableOf(std::move(groups), unknown, options);
   if (!unknown.empty()) table.header.push_back("calls    not known: " + unknown);
+  if (unlisted > 0) {
+    table.header.push_back(
+        fmt::format("note     up to {} thread{} could not be looked at, because the exporter had no descriptors left "
+                    "(ulimit -n): only {} CPU time is known, in {}",
+                    unlisted, unlisted == 1 ? "" : "s", unlisted == 1 ? "its" : "their", kBetweenLooks));
+    table.members.push_back({"threads_unlisted", fmt::format("{}", unlisted)});
+  }
   std::erase_if(processes, [&with_looks](const std::string& process) { return with_looks.contains(process); });
   if (const size_t others = processes.size(); others > 0) {
     table.header.push_back(

@@ -35,6 +35,7 @@
 #include "report/observe/outside/thread_lives.h"
 #include "report/observe/table/thread_status.h"
 #include "report/profile/typed_records.h"
+#include "sampler/contract/attach_call.h"
 #include "tests/unit/fake_target.h"
 
 namespace holdfast {
@@ -428,6 +429,27 @@ TEST_F(ThreadLooksTest, DuringALookThatTakesLongWaitsAreReadAgain) {
   EXPECT_GT(by_lock[kLock + 64], by_lock[kLock] / 2);
 }
 
+// Most waits for a lock are shorter than a look at all threads.
+TEST_F(ThreadLooksTest, AWaitThatBeginsDuringALookIsFound) {
+  constexpr int kThreads = 20;
+  for (int i = 0; i < kThreads; ++i) {
+    Begin(kPid + 1 + i, "waits");
+    Set(kPid + 1 + i, 1000, 0, 1, InCall(SYS_futex));
+  }
+  // After the first thread was looked at.
+  at_memory_read_ = [&] {
+    now_ns_ += kMs / 5;
+    for (uint32_t i = 0; i < kThreads; ++i) Waits(i, kPid + 1 + i, WaitKind::kMutex, kLock);
+  };
+  MakeLooks();
+  Look();
+  at_memory_read_ = nullptr;
+  for (int i = 0; i < 10; ++i) Look();
+  int locks = 0;
+  for (const ThreadTime& one : Times().threads) locks += Of(one, ThreadDoes::kLock) > 0.9 * one.lived_ns ? 1 : 0;
+  EXPECT_GE(locks, kThreads - 1);
+}
+
 struct Case {
   std::string name, syscall;
   char letter;
@@ -468,6 +490,30 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"IsStoppedInACall", InCall(SYS_read), 'T', ThreadDoes::kStopped},
                       Case{"HasEndedBeforeTheOthers", "-1 0x0 0x0\n", 'Z', ThreadDoes::kUnknown}),
     [](const auto& info) { return info.param.name; });
+
+// The kernel continues a sleep in the call restart_syscall.
+TEST_F(ThreadLooksTest, ASleepThatGoesOnAfterAStopIsASleep) {
+  Begin(kPid + 1, "sleeps");
+  Set(kPid + 1, 1000, 0, 1, InCall(SYS_clock_nanosleep));
+  MakeLooks();
+  for (int i = 0; i < 5; ++i) Look();
+  LookAt([&] {
+    Set(kPid + 1, 2000, 0, 2, InCall(SYS_clock_nanosleep));
+    SetStat(kPid, 'T');
+    SetStat(kPid + 1, 'T');
+  });
+  for (int i = 0; i < 5; ++i) Look();
+  LookAt([&] {
+    Set(kPid + 1, 3000, 0, 3, InCall(SYS_restart_syscall));
+    SetStat(kPid, 'S');
+    SetStat(kPid + 1, 'S');
+  });
+  for (int i = 0; i < 5; ++i) Look();
+  const ThreadTime sleeps = SumOf(Times(), "sleeps");
+  EXPECT_GT(Of(sleeps, ThreadDoes::kStopped), 0.2 * sleeps.lived_ns);
+  EXPECT_EQ(Of(sleeps, ThreadDoes::kCall), 0);
+  EXPECT_NEAR(Of(sleeps, ThreadDoes::kSleep) + Of(sleeps, ThreadDoes::kStopped), sleeps.lived_ns - 3000, 1e3);
+}
 
 TEST_F(ThreadLooksTest, AnIdThatIsUsedAgainIsAnotherThread) {
   MakeLooks();
@@ -586,6 +632,19 @@ TEST_F(ThreadLooksTest, ThreadsOfAnotherProgramThatTheProcessExecutesAreNotThisO
   EXPECT_LE(main.lived_ns, static_cast<double>(last_ns - start_ns) + 80e6);
 }
 
+// The files of its threads are those of the next program already: their names, too.
+TEST_F(ThreadLooksTest, ASnapshotAfterAnotherProgramIsExecutedHasNothingOfThatOne) {
+  MakeLooks();
+  for (int i = 0; i < 50; ++i) Look();
+  const int64_t last_ns = now_ns_;
+  mapped_.reset();
+  Write(FileOf(kPid, "comm"), "another\n");
+  now_ns_ += 10 * kMs;
+  const ThreadTimes& times = Times();
+  EXPECT_EQ(SumOf(times, "another").threads, 0u);
+  EXPECT_LE(SumOf(times, "main").lived_ns, static_cast<double>(last_ns - 1000 * kSecond) + 20e6);
+}
+
 TEST_F(ThreadLooksTest, CpuTimeOfThreadsBetweenTwoLooksIsCounted) {
   MakeLooks();
   Look();
@@ -596,6 +655,29 @@ TEST_F(ThreadLooksTest, CpuTimeOfThreadsBetweenTwoLooksIsCounted) {
   const ThreadTimes& times = Times();
   EXPECT_EQ(SumOf(times, "unseen").threads, 0u);
   EXPECT_NEAR(times.unseen_cpu_ns, 30e6, 1e3);
+}
+
+// Each waited for a CPU at its last look, and may have lived until just before the next one.
+TEST_F(ThreadLooksTest, CpuTimeAfterTheLastLookIsCounted) {
+  constexpr int kThreads = 20;
+  MakeLooks();
+  Look();
+  for (int i = 1; i <= kThreads; ++i) Begin(kPid + i, "burns");
+  LookAt([&] {
+    for (int i = 1; i <= kThreads; ++i) {
+      Set(kPid + i, 1'000'000, 0, 1, kRuns);
+      SetStat(kPid + i, 'R');
+    }
+  });
+  LookAt([&] {
+    for (int i = 1; i <= kThreads; ++i) {
+      cpu_of_[kPid + i] += 2'000'000;
+      End(kPid + i);
+    }
+  });
+  const ThreadTimes& times = Times();
+  EXPECT_NEAR(Of(SumOf(times, "burns"), ThreadDoes::kCpu), kThreads * 1e6, 1e3);
+  EXPECT_NEAR(times.unseen_cpu_ns, kThreads * 2e6, 1e3);
 }
 
 TEST_F(ThreadLooksTest, AHolderIsKnownIfTheLockIsTheSameBeforeAndAfterTheLook) {
@@ -627,6 +709,84 @@ TEST_F(ThreadLooksTest, AHolderIsKnownIfTheLockIsTheSameBeforeAndAfterTheLook) {
     }
     EXPECT_EQ(rows, 1);
   }
+}
+
+// 800 looks at one thread a second, until each thread has 8.
+TEST_F(ThreadLooksTest, ManyThreadsAreLookedAtLessOften) {
+  constexpr int kSeconds = 20;
+  for (const int threads : {20, 100}) {
+    for (int i = 1; i <= threads; ++i) Begin(kPid + i, "wakes");
+    MakeLooks();
+    const int64_t start_ns = now_ns_;
+    for (int64_t turns = 1; now_ns_ < start_ns + kSeconds * kSecond; ++turns) {
+      LookAt([&] {
+        for (int i = 1; i <= threads; ++i) Set(kPid + i, 1000 * turns, 0, turns, InCall(SYS_read));
+      });
+    }
+    const auto looks = static_cast<double>(Times().looks);
+    if (threads == 20) {
+      EXPECT_NEAR(looks, 20 * kSeconds, 40);
+    } else {
+      EXPECT_LT(looks, 11 * kSeconds);  // the first ones follow each other faster
+    }
+    for (int i = 1; i <= threads; ++i) End(kPid + i);
+  }
+}
+
+// A thread that computes nearly all the time: its few looks that found it blocked do not divide that time yet.
+TEST_F(ThreadLooksTest, TheLastSnapshotHasTheWholeLifetime) {
+  for (const bool is_found_blocked : {true, false}) {
+    for (const bool is_exit : {true, false}) {
+      Begin(kPid + 1, "computes");
+      MakeLooks();
+      Look();
+      const int64_t start_ns = now_ns_;
+      for (int i = 0; i < 40; ++i) {
+        LookAt([&] {
+          const bool is_blocked = is_found_blocked && i % 20 == 10;
+          Set(kPid + 1, (now_ns_ - start_ns) / 10 * 9, 0, 2 + i, is_blocked ? InCall(SYS_read) : kRuns);
+          SetStat(kPid + 1, is_blocked ? 'S' : 'R');
+        });
+      }
+      const ThreadTime open = SumOf(Times(), "computes");
+      EXPECT_LT(AllOf(open), 0.95 * open.lived_ns);
+      // The process ends, or the library was detached.
+      if (is_exit) {
+        mapped_->header()->exit_request = 1;
+      } else {
+        mapped_->header()->profiles |= kDetachedBit;
+      }
+      const ThreadTime last = SumOf(Times(), "computes");
+      EXPECT_NEAR(AllOf(last), last.lived_ns, 1e3);
+      EXPECT_GT(Of(last, is_found_blocked ? ThreadDoes::kIo : ThreadDoes::kUnknown), 0.05 * last.lived_ns);
+      // The process goes on all the same: no time counts twice.
+      const ThreadTime again = SumOf(Times(), "computes");
+      EXPECT_NEAR(AllOf(again), again.lived_ns, 1e3);
+      mapped_->header()->exit_request = 0;
+      mapped_->header()->profiles &= ~kDetachedBit;
+      End(kPid + 1);
+    }
+  }
+}
+
+// In the last snapshot a wait for a CPU is not over, and the kernel counts it later.
+TEST_F(ThreadLooksTest, AWaitForACpuInTheLastSnapshotCountsOnce) {
+  Begin(kPid + 1, "waits");
+  SetStat(kPid + 1, 'R');
+  MakeLooks();
+  Look();
+  Set(kPid + 1, 1'000'000, 0, 1, kRuns);
+  Look();
+  const int64_t queued_since_ns = now_ns_;
+  for (int i = 0; i < 10; ++i) Look();
+  mapped_->header()->profiles |= kDetachedBit;
+  const ThreadTime last = SumOf(Times(), "waits");
+  EXPECT_NEAR(AllOf(last), last.lived_ns, 1e3);
+  EXPECT_GT(Of(last, ThreadDoes::kRunnable), 0.5 * last.lived_ns);
+  LookAt([&] { Set(kPid + 1, 1'000'000, now_ns_ - queued_since_ns, 2, InCall(SYS_read)); });
+  const ThreadTime later = SumOf(Times(), "waits");
+  EXPECT_NEAR(Of(later, ThreadDoes::kRunnable), static_cast<double>(now_ns_ - queued_since_ns), 80e6);
+  EXPECT_LE(AllOf(later), later.lived_ns + 1e3);
 }
 
 TEST_F(ThreadLooksTest, EveryPartOnlyGrows) {
@@ -910,6 +1070,27 @@ TEST_F(ThreadLooksTest, WithoutDescriptorsAProcessHasNotEnded) {
   ASSERT_EQ(times.threads.size(), 1u);
   EXPECT_EQ(times.threads[0].id, static_cast<uint32_t>(getpid()));
   EXPECT_EQ(times.unknown, "");
+}
+
+TEST_F(ThreadLooksTest, ThreadsThatAreNotListedForLackOfDescriptorsAreCounted) {
+  MakeLooks();
+  Look();
+  EXPECT_EQ(Times().most_unlisted, 0u);
+  for (int i = 1; i <= 3; ++i) {
+    Begin(kPid + i, "late");
+    Set(kPid + i, 1000, 0, 1, InCall(SYS_read));
+  }
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int next = dup(0);
+  close(next);
+  rlimit none = limit;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  Look();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(SumOf(Times(), "late").threads, 3u);  // now they are
+  EXPECT_EQ(Times().most_unlisted, 3u);
 }
 
 TEST(WrittenThreads, BeyondManyNamesTheRestHasOne) {

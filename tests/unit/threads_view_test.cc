@@ -112,6 +112,24 @@ TEST_F(ThreadsView, OfALiveProcessEndedThreadsRemain) {
   EXPECT_THAT(r.out, HasSubstr("\"cpu_ns\": 3000000000"));
 }
 
+// Samples have names but no thread ids.
+TEST_F(ThreadsView, AWaitForALockThatIsNotKnownSaysSo) {
+  Profile p = WithRecords(StackProfile({{"work;load", 1}}));
+  std::erase(p.comments, p.strings.Intern("kind: heap"));
+  p.mutable_process()->pid = kPid;
+  p.mutable_process()->kind = "wall";
+  p.mutable_records()->thread_times =
+      record::ThreadTimes{.thread = {{.name = "[other threads]", .threads = 9, .lived_ns = 7, .lock_ns = 7},
+                                     {.name = "reads", .tid = 43, .threads = 1, .lived_ns = 5, .io_ns = 5}},
+                          .most_unlisted = 2};
+  folder_.Write("app.1.0001.wall.pb.gz", EncodePprof(p));
+  const std::string text = Threads({.each = true});
+  EXPECT_THAT(text, HasSubstr("not known"));
+  EXPECT_EQ(Count(text, "not known"), 1u) << text;
+  EXPECT_THAT(text, HasSubstr("up to 2 threads could not be looked at"));
+  EXPECT_THAT(Threads({.format = "json", .each = true}), HasSubstr("\"threads_unlisted\": 2"));
+}
+
 TEST_F(ThreadsView, ThatNobodyWaitedNeedsProof) {
   const std::string claim = "No thread waited for a lock";
   const std::vector<record::ThreadTime> threads = {{.name = "app", .tid = kPid, .threads = 1, .lived_ns = 5}};

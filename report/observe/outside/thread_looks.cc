@@ -36,20 +36,29 @@
 namespace holdfast {
 namespace {
 
-constexpr int64_t kMeanStep = 50 * kMs;
-constexpr int64_t kShareOfThreadLooks = 50;  // at most 1/50 of a core
+constexpr int64_t kMeanStep = 50 * kMs, kLongestMeanStep = 125 * kMs;
+// More threads than this at each look make looks rarer: 800 looks at one thread a second, until each thread has 8. With fewer,
+// long waits for a CPU on a saturated machine are not recognized.
+constexpr double kThreadsAtFullRate = 40;
+constexpr double kShareOfThreadLooks = 50;  // at most 1/50 of a core
+// The time to the next look must not depend on what this look finds: threads that are often found after short times would get
+// too little. So it depends on the mean of this many looks.
+constexpr double kLooksOfMean = 16;
 // /proc has the start of a thread in hundredths of a second, rounded down.
 constexpr int64_t kHalfTick = 5 * kMs;
 constexpr int64_t kLongestTick = 10 * kMs;  // of the kernel
 constexpr int64_t kMoment = 10 * kMs;       // readings that are at most this old are of the same time
+constexpr int64_t kWaitsAnew = kMs, kWaitsAnewIfMissing = kMs / 10;
 // A thread that began this long before the first look of all has a past that nobody looked at.
 constexpr int64_t kUnseenPast = 4 * kMeanStep;
-// After this many looks at a thread that has not run, only every 4th and every 8th look includes the thread.
+// After this many looks at a thread that has not run, it is looked at again after this time.
 constexpr uint32_t kQuiet = 20, kVeryQuiet = 100;
+constexpr int64_t kQuietStep = 200 * kMs, kVeryQuietStep = 400 * kMs;
 // A period of a thread that is rarely blocked ends only after this many looks found it blocked. With fewer, a chance find
 // would get all of its blocked time: mostly long waits, such as those for locks.
 constexpr uint32_t kLooksAtBlocked = 16, kSomeLooks = 4;
-constexpr uint32_t kLooksAtStart = 40;
+// How often a look asks whether the process executes another program now.
+constexpr uint32_t kLooksAtStart = 40, kLooksBetween = 8;
 constexpr size_t kMaxRemembered = 8;           // walks of one thread
 constexpr uint64_t kMaxExtent = 64 << 10;      // of a remembered walk
 constexpr size_t kMaxStacks = 1 << 14;         // further ones have no stack
@@ -158,7 +167,7 @@ class ThreadLooks::Looker {
     if ((now_ns < next_ns_ && !now_or_never) || ended_process_) return;
     const int64_t used = NowNs(CLOCK_THREAD_CPUTIME_ID);
     // A wrapper such as setpriv soon executes another program. The threads of that one are not this table's.
-    if ((looks_ < kLooksAtStart || looks_ % kLooksAtStart == 0) && IsOver(table)) return EndAll();
+    if ((now_or_never || looks_ < kLooksAtStart || looks_ % kLooksBetween == 0) && IsOver(table)) return EndAll();
     if (!process_.tasks.valid() && !OpenAgain()) {
       next_ns_ = now_ns + kSecond;
       return;
@@ -169,10 +178,12 @@ class ThreadLooks::Looker {
     // Read before the threads' own times, which then contain at least as much: nothing unseen is invented.
     cpu_before_look_ns_ = process_.cpu_ns();
     bool any_gone = false;
+    size_t looked_at = 0;
     for (auto& [id, thread] : threads_) {
       if (thread.skip > 0 && !now_or_never) {
         --thread.skip;
       } else {
+        ++looked_at;
         any_gone |= !LookAt(&thread);
       }
     }
@@ -181,17 +192,23 @@ class ThreadLooks::Looker {
     const bool is_there = fstat(process_.tasks.get(), &info) == 0;
     if (any_gone || !is_there || info.st_nlink != threads_.size() + 2) List();
     if (!unseen_before_.has_value() && !threads_.empty()) FindUnseenBefore();
-    const int64_t cost = NowNs(CLOCK_THREAD_CPUTIME_ID) - used;
-    next_ns_ = now_ns + std::max(std::uniform_int_distribution<int64_t>(kMeanStep / 2, 3 * kMeanStep / 2)(random_),
-                                 kShareOfThreadLooks * cost);
+    const auto cost_ns = static_cast<double>(NowNs(CLOCK_THREAD_CPUTIME_ID) - used);
+    mean_cost_ns_ += (cost_ns - mean_cost_ns_) / kLooksOfMean;
+    mean_looked_at_ += (static_cast<double>(looked_at) - mean_looked_at_) / kLooksOfMean;
+    mean_step_ns_ =
+        std::clamp(static_cast<int64_t>(static_cast<double>(kMeanStep) * mean_looked_at_ / kThreadsAtFullRate),
+                   kMeanStep, kLongestMeanStep);
+    mean_step_ns_ = std::max(mean_step_ns_, static_cast<int64_t>(kShareOfThreadLooks * mean_cost_ns_));
+    next_ns_ = now_ns + std::uniform_int_distribution<int64_t>(mean_step_ns_ / 2, 3 * mean_step_ns_ / 2)(random_);
     if (ended_process_) next_ns_ = INT64_MAX;
   }
 
   void ClosePeriod(const TableFile& table) {
     Look(table, /*now_or_never=*/true);
+    const bool is_last = table.RecordsNoMore();
     for (auto& [id, thread] : threads_) {
       thread.time.name = NameIndex(NameOf(thread), thread.time.name);
-      Close(&thread, /*ended=*/false);
+      Close(&thread, is_last);
     }
     FindUnseen();
   }
@@ -201,6 +218,7 @@ class ThreadLooks::Looker {
     times->names = names_;
     times->looks = looks_;
     times->unknown = unknown_;
+    times->most_unlisted = most_unlisted_;
     times->lane_start_wall_ns = lane_start_wall_ns_;
     times->lane_step_ns = bin_ns_;
     if (unseen_cpu_ns_ > 0) {
@@ -312,7 +330,10 @@ class ThreadLooks::Looker {
     Schedule schedule;
     int64_t began_ns = 0, last_ns = 0;
     uint32_t looks = 0, unchanged = 0, skip = 0;
-    uint32_t state = kRan;        // at the last look: index into states_
+    uint32_t state = kRan;  // at the last look: index into states_
+    uint64_t call_sp = 0;   // of the last call that was seen
+    ThreadDoes call_does = ThreadDoes::kUnknown;
+    int64_t call = -1;
     uint32_t with_holder = kRan;  // the same state; for a wait for a lock, with the holder's activity
     int64_t queued_since_ns = 0;  // has waited for a CPU at least since then; 0: has run since the last look but one
     double share_on_cpu = 1;      // of the time that the thread ran or waited for a CPU, between the last two looks
@@ -325,6 +346,7 @@ class ThreadLooks::Looker {
     // The sums of closed periods.
     double closed_ns = 0, blocked_ns = 0;
     uint64_t cpu_ns = 0, waited_ns = 0;
+    double queued_given_ns = 0;  // of a wait for a CPU that was not over in a last period
     ThreadTime time;
     std::vector<Walked> walks;
     size_t next_walk = 0;
@@ -394,13 +416,19 @@ class ThreadLooks::Looker {
       const auto known = threads_.find(id);
       if (known == threads_.end() || known->second.is_gone) added.push_back(id);
     });
-    if (!is_listed && process_.tasks.valid() && LacksDescriptors()) return;
+    if (!is_listed && process_.tasks.valid() && LacksDescriptors()) {
+      struct stat info;
+      const bool is_there = fstat(process_.tasks.get(), &info) == 0;
+      if (is_there && info.st_nlink > threads_.size() + 2) NoteUnlisted(info.st_nlink - 2 - threads_.size());
+      return;
+    }
     ended_process_ = alive.empty();
     for (auto& [id, thread] : threads_) {
       if (thread.is_gone || !alive.contains(id)) End(&thread);
     }
     absl::erase_if(threads_, [&](const auto& entry) { return entry.second.is_gone || !alive.contains(entry.first); });
     static const int most_descriptors = MostDescriptors();
+    uint64_t unlisted = 0;
     for (const pid_t id : added) {
       Thread thread;
       thread.id = id;
@@ -412,15 +440,21 @@ class ThreadLooks::Looker {
         thread.syscall = CountedFile(OpenOfTask(id, "syscall"));
       }
       const std::optional<int64_t> began = BeganOf(ReadOfTask(thread, CountedFile(), "stat"));
-      if (!began.has_value()) continue;  // has ended
+      if (!began.has_value()) {
+        unlisted += LacksDescriptors() ? 1 : 0;
+        continue;  // has ended, or is listed by a later look
+      }
       thread.time.name = NameIndex(NameOf(thread));
       const int64_t now_ns = process_.now_ns();
       thread.began_ns = std::min(*began + kHalfTick, now_ns);
       thread.time.began_wall_ns = NowNs(CLOCK_REALTIME) - (now_ns - thread.began_ns);
       LookAt(&threads_.emplace(id, std::move(thread)).first->second);
     }
+    NoteUnlisted(unlisted);
     absl::erase_if(threads_, [](const auto& entry) { return entry.second.looks == 0; });
   }
+
+  void NoteUnlisted(uint64_t threads) { most_unlisted_ = std::max(most_unlisted_, threads); }
 
   int OpenOfTask(pid_t id, const char* name) const {
     return openat(process_.tasks.get(), absl::StrCat(id, "/", name).c_str(), O_RDONLY | O_CLOEXEC);
@@ -458,6 +492,9 @@ class ThreadLooks::Looker {
     holders_.clear();
     may_be_stopped_.reset();
   }
+
+  // Returns the number of looks that leave out a thread until `step_ns` has passed.
+  uint32_t SkipFor(int64_t step_ns) const { return static_cast<uint32_t>((step_ns - 1) / mean_step_ns_); }
 
   // Returns false if the thread has ended.
   bool LookAt(Thread* thread) {
@@ -497,7 +534,8 @@ class ThreadLooks::Looker {
     }
     thread->looks_at_blocked += thread->state != kRan ? 1 : 0;
     thread->with_holder = WithHolder(thread->state);
-    thread->skip = thread->unchanged >= kVeryQuiet ? 7 : thread->unchanged >= kQuiet ? 3 : 0;
+    thread->skip =
+        thread->unchanged < kQuiet ? 0 : SkipFor(thread->unchanged < kVeryQuiet ? kQuietStep : kVeryQuietStep);
     if (is_first) {
       // The thread has lived at least as long as it ran and waited: its start is known only to a hundredth of a second.
       thread->began_ns = std::min(thread->began_ns, now_ns - static_cast<int64_t>(std::min<uint64_t>(
@@ -560,22 +598,30 @@ class ThreadLooks::Looker {
            (at_blocked >= kSomeLooks && 2 * at_blocked >= looks) || looks * share >= 2 * kLooksAtBlocked;
   }
 
-  // Scales the credits of the open period to the time blocked, if the looks suffice. Otherwise the period goes on.
-  void Close(Thread* thread, bool ended) {
+  // Scales the credits of the open period to the time blocked, if the looks suffice. Otherwise the period goes on, unless
+  // this is the thread's last one.
+  void Close(Thread* thread, bool is_last) {
     Give(thread, on_cpu_, static_cast<double>(thread->schedule.cpu_ns - thread->cpu_ns));
-    Give(thread, wants_cpu_, static_cast<double>(thread->schedule.waited_ns - thread->waited_ns));
+    // A wait that was given before it was over is in the kernel's count now.
+    const auto waited = static_cast<double>(thread->schedule.waited_ns - thread->waited_ns);
+    const double given = std::min(waited, thread->queued_given_ns);
+    thread->queued_given_ns -= given;
+    Give(thread, wants_cpu_, waited - given);
     thread->cpu_ns = thread->schedule.cpu_ns;
     thread->waited_ns = thread->schedule.waited_ns;
     thread->time.lived_ns = thread->lived_ns();
     // The kernel counts a wait for a CPU when it ends.
     const double queued =
         thread->queued_since_ns != 0 ? static_cast<double>(thread->last_ns - thread->queued_since_ns) : 0;
-    if (ended) Give(thread, wants_cpu_, queued);
     const double blocked =
         thread->lived_ns() - static_cast<double>(thread->cpu_ns + thread->waited_ns) - queued - thread->blocked_ns;
+    if (is_last && queued > thread->queued_given_ns) {
+      Give(thread, wants_cpu_, queued - thread->queued_given_ns);
+      thread->queued_given_ns = queued;
+    }
     if (blocked <= 0) return;
     const double share = std::min(1.0, blocked / (thread->lived_ns() - thread->closed_ns));
-    if (!ended && !IsEnough(*thread, share)) return;
+    if (!is_last && !IsEnough(*thread, share)) return;
     if (thread->credited_ns > 0) {
       for (const auto& [state, ns] : thread->credits) Give(thread, state, ns * blocked / thread->credited_ns);
     } else {
@@ -600,9 +646,8 @@ class ThreadLooks::Looker {
     } else {
       Give(thread, unknown_state_, thread->tail_ns);
       thread->blocked_ns += thread->tail_ns;
-      unknown_tails_ns_ += thread->tail_ns;
     }
-    Close(thread, /*ended=*/true);
+    Close(thread, /*is_last=*/true);
     ended_cpu_ns_ += thread->schedule.cpu_ns;
     ended_.push_back(thread->Told(LanesUpTo(*thread)));
     if (ended_.size() <= kMaxEnded) return;
@@ -616,9 +661,10 @@ class ThreadLooks::Looker {
     sums_.try_emplace(one.name, ThreadTime{.name = one.name, .threads = 0}).first->second.Add(one);
   }
 
-  // Returns the CPU time that the threads' own times have, also those of ended threads.
+  // Returns the CPU time that the threads' own times have, also those of ended threads. What a thread ran between its last look
+  // and its end is missing there: most of it would be lost if half of the time until the next look counted as seen.
   int64_t SeenCpuNs() const {
-    auto seen = static_cast<int64_t>(static_cast<double>(ended_cpu_ns_) + unknown_tails_ns_);
+    auto seen = static_cast<int64_t>(ended_cpu_ns_);
     for (const auto& [id, thread] : threads_) {
       seen += static_cast<int64_t>(thread.schedule.cpu_ns);
       // The kernel brings schedstat up to date at ticks.
@@ -658,6 +704,15 @@ class ThreadLooks::Looker {
     if (doing.runs) return kRan;
     State state = doing.state;
     if (state.does == ThreadDoes::kUnknown) return unknown_state_;
+    // After a stop the kernel continues a sleep or a poll in another call, at the same place.
+    if (state.call == SYS_restart_syscall && doing.sp == thread->call_sp) {
+      state.does = thread->call_does;
+      state.call = thread->call;
+    } else if (state.does != ThreadDoes::kStopped) {
+      thread->call_sp = doing.sp;
+      thread->call_does = state.does;
+      thread->call = state.call;
+    }
     if (state.row == 0) state.stack = StackAt(thread, doing.pc, doing.sp);
     return StateIndex(state);
   }
@@ -694,7 +749,7 @@ class ThreadLooks::Looker {
     const bool is_stopped = letter == 'T' || letter == 't';
     if (in_call) {
       state.does = is_stopped ? ThreadDoes::kStopped : DoesOf(state.call);  // during the call
-      if (!is_stopped && state.call == SYS_futex) FindWait(thread, &state);
+      if (!is_stopped && (state.call == SYS_futex || state.call == SYS_restart_syscall)) FindWait(thread, &state);
     } else if (letter == 'R') {
       doing.runs = true;
     } else if (letter != 'Z' && letter != 'X') {  // waits for a page, or has ended while other threads still run
@@ -777,9 +832,14 @@ class ThreadLooks::Looker {
     return name_end != nullptr && name_end[1] == ' ' ? name_end[2] : '?';
   }
 
+  // The waits are read again for a thread that began to wait since, or may have: otherwise waits as short as a look at all
+  // threads would be missing.
   void FindWait(const Thread& thread, State* state) {
+    const int64_t age_ns = waits_.has_value() ? process_.now_ns() - waits_read_ns_ : 0;
+    if (age_ns > kWaitsAnew || (age_ns > kWaitsAnewIfMissing && !waits_->contains(thread.time.id))) waits_.reset();
     if (!waits_.has_value()) {
       waits_.emplace();
+      waits_read_ns_ = process_.now_ns();
       for (const OngoingWaitInfo& wait : table_->OngoingNow()) {
         OngoingWaitInfo& known = waits_->emplace(wait.thread_id, wait).first->second;
         if (wait.start_ns > known.start_ns) known = wait;  // in a signal handler, during another wait
@@ -978,13 +1038,16 @@ class ThreadLooks::Looker {
   const pid_t pid_;
   std::minstd_rand random_;
   int64_t next_ns_ = 0, first_look_ns_ = 0;
-  uint64_t looks_ = 0;
+  int64_t mean_step_ns_ = kMeanStep;  // to the next look
+  double mean_cost_ns_ = 0, mean_looked_at_ = 0;
+  uint64_t looks_ = 0, most_unlisted_ = 0;
   bool ended_process_ = false;
   std::string unknown_;
   absl::flat_hash_map<pid_t, Thread> threads_;
-  const TableFile* table_ = nullptr;                                        // during a look
-  int64_t moment_ns_ = 0;                                                   // the start of this moment
-  std::optional<absl::flat_hash_map<uint32_t, OngoingWaitInfo>> waits_;     // by thread, of this moment
+  const TableFile* table_ = nullptr;                                     // during a look
+  int64_t moment_ns_ = 0;                                                // the start of this moment
+  std::optional<absl::flat_hash_map<uint32_t, OngoingWaitInfo>> waits_;  // by thread, of this moment
+  int64_t waits_read_ns_ = 0;
   absl::flat_hash_map<std::pair<uint64_t, WaitKind>, HolderDoes> holders_;  // by lock, of this moment
   std::optional<bool> may_be_stopped_;                                      // of this moment
   std::array<char, 1024> text_ = {};
@@ -1004,7 +1067,7 @@ class ThreadLooks::Looker {
   std::vector<ThreadTime> ended_;
   absl::flat_hash_map<uint32_t, ThreadTime> sums_;  // by name
   uint64_t ended_cpu_ns_ = 0;
-  double unseen_cpu_ns_ = 0, unknown_tails_ns_ = 0;
+  double unseen_cpu_ns_ = 0;
   std::optional<int64_t> cpu_before_look_ns_;  // of the process
   // The CPU time of threads that ended before the first look, if the process began long before. Nothing: not found yet.
   std::optional<double> unseen_before_;

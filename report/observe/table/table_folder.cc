@@ -24,6 +24,7 @@
 #include "report/observe/table/module_record.h"
 #include "report/observe/table/ongoing_reader.h"
 #include "report/observe/table/ordered_read.h"
+#include "sampler/contract/attach_call.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -342,6 +343,10 @@ bool TableFile::SetResident(bool wanted) const {
   return WantsResident() == wanted;
 }
 
+bool TableFile::RecordsNoMore() const {
+  return (Field<uint32_t>(file_.get(), offsetof(TableHeader, profiles), 0) & kDetachedBit) != 0 ||
+         Field<uint32_t>(file_.get(), offsetof(TableHeader, exit_request), 0) != 0;
+}
 bool TableFile::WantsWall() const { return Field<uint32_t>(file_.get(), offsetof(TableHeader, wall), 0) != 0; }
 bool TableFile::SetWall(bool wanted) const {
   WriteWord(offsetof(TableHeader, wall), wanted ? 1 : 0);

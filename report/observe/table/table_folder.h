@@ -103,6 +103,8 @@ class TableFile {
   // The same for the kind `wall`, for which the exporter looks at all threads.
   bool SetWall(bool wanted) const;
   bool WantsWall() const;
+  // The process ends, or the library was detached: the next snapshot may be the last one.
+  bool RecordsNoMore() const;
   // Returns whether the table's process is a subreaper.
   bool TakesOrphans() const;
 

@@ -144,6 +144,7 @@ export interface ThreadTimes {
   lane_start_ns?: number; // since 1970
   lane_step_ns?: number;
   unknown?: string; // why system calls cannot be read
+  most_unlisted?: number; // threads at one time that nobody looked at, because no descriptors were left
 }
 
 export interface ThreadTime {
