@@ -214,7 +214,9 @@ __attribute__((constructor)) void Constructor() {
   BindOpenMp();
   DecideEntries();
   RegisterHandlers();
-  if (!passes_through) BeginCpuSamples();
+  if (passes_through) return;
+  BeginCpuSamples();
+  BeginLooks();
 }
 
 __attribute__((destructor)) void Destructor() {

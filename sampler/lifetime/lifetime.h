@@ -29,6 +29,9 @@ void GiveOutFolder(const char* const* environment, FolderId id);
 // Gives the calling thread its CPU timer, and other threads theirs later, if CPU samples are requested. Call once, when the
 // library is ready.
 void BeginCpuSamples();
+// Makes the table if looks at threads are requested (HOLDFAST_WALL): whoever looks needs a table, and a program that only
+// computes or waits has no sample that makes one. Call once, when the library is ready.
+void BeginLooks();
 // Whether free may rely on sampled blocks lying at tagged addresses: the allocator below has an aligned entry point of its
 // own, and the interval is large enough for it to be worth it.
 void AllowTag(bool allocator_can_align);

@@ -10,6 +10,7 @@
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/cpu_timers.h"
 #include "sampler/process/enter.h"
+#include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
 #include "sampler/record/cpu.h"
 #include "sampler/table/name_labels.h"
@@ -80,6 +81,10 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
 }
 
 void BeginCpuSamples() { BeginCpuTimers(RecordCpu); }
+
+void BeginLooks() {
+  if (process.recording.load(std::memory_order_relaxed) && process.options.wall) GetTableMuted(thread_state);
+}
 
 void AllowTag(bool allocator_can_align) {
   const uint64_t interval = process.options.heap_interval;

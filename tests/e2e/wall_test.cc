@@ -305,6 +305,19 @@ TEST_F(Wall, WithoutItThreadsHaveNamesLifetimesAndWaitsForLocks) {
   EXPECT_THAT(ended.out, ContainsRegex("\nworker-[*] +2 +[0-9.]+m?s"));
 }
 
+// Nothing of it is sampled.
+TEST_F(Wall, AProgramThatOnlyWaitsIsSeen) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"wall", "yes"}}));
+  const auto is_seen = [&] {
+    RunTool({"dump", std::to_string(running.pid()), "--tables", tables()});
+    const std::vector<Decoded> files = Newest(out(), "wall");
+    return !files.empty() && SumOf(files[0], "", "io") > 0;
+  };
+  EXPECT_TRUE(Eventually(is_seen, 60)) << AllSummaries();
+  running.Write("\n");
+  running.Wait();
+}
+
 TEST_F(Wall, ThatIsOnButHasNoProfileYetIsNotSaidToBeOff) {
   RunResult threads;
   // The exporter begins to look within a second, which may be sooner than our question.
