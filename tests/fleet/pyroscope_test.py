@@ -6,6 +6,8 @@ is down (by default 4): with 120 and 60 these are the figures of docs/fleet.md. 
 default 40); from 1,000 on at 15 s. FLEET_PATIENCE is how many seconds it waits for the last profile (by default 60).
 """
 import glob
+import gzip
+import http.client
 import json
 import os
 import re
@@ -182,6 +184,62 @@ class Programs(RealTest):
             eventually(lambda: self.total(server, kind, None) == total, "all of it is there")
             got = server.ask(kind, '{service_name="cpu_timer_cases"}', self.began, time.time() + 60)
             self.assertEqual(selves_and_totals(got, metric)[1]["BurnCpu"], totals["BurnCpu"])
+
+    def test_the_time_of_threads_is_there_as_it_was_sent(self):
+        """The pusher looks for itself, so what it sends is in no file: a relay keeps a copy."""
+        server, relay = self.server(), StandIn(self)
+
+        def forward(handler):
+            connection = http.client.HTTPConnection("127.0.0.1", server.port)
+            names = ("Content-Type", "Content-Encoding")
+            connection.request("POST", handler.path, body=handler.body, headers={name: handler.headers[name] for name in names if name in handler.headers})
+            answer = connection.getresponse()
+            text = answer.read()
+            if answer.status == 200:
+                is_packed = handler.headers.get("Content-Encoding", "identity") == "gzip"
+                relay.take_push(gzip.decompress(handler.body) if is_packed else handler.body)
+            handler.answer(answer.status, text, {"Content-Type": answer.headers["Content-Type"]})
+            connection.close()
+
+        relay.fail = forward
+        environment = clean_environment()
+        environment.update(LD_PRELOAD=LIBRARY, HOLDFAST_OUT=self.out, HOLDFAST_TABLES=self.tables, HOLDFAST_SNAPSHOT_EVERY="0")
+        environment.update(HOLDFAST_WALL="yes", HOLDFAST_CPU="100", HOLDFAST_LOCK_INTERVAL="1us")
+        program = subprocess.Popen([os.path.join(PROGRAMS, "known_wall"), "0", "4"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        self.assertEqual(program.stdout.readline(), b"ready\n")
+        pusher = self.push(relay, every="500ms")
+
+        def seen(state):
+            return sum(sample.values[0] for one in relay.of("wall") for sample in one.profile.samples if sample.labels["state"] == state)
+
+        eventually(lambda: all(seen(state) > SECONDS * 1e8 for state in ("cpu", "lock", "io", "sleep")) and relay.total("process_cpu", "cpu") > 1e8, "all of it is seen")
+        program.communicate(b"\n")
+        self.assertEqual(pusher.stop(), 0)
+        self.assertEqual(relay.refused + relay.errors, [])
+        for family, column in (("wall", "wall"), ("process_cpu", "cpu"), ("process_cpu", "samples")):
+            sent = relay.of(family)
+            kind = (family, column, dict(one.split("/") for one in sent[0].profile.types)[column], *sent[0].profile.period_type.split("/"))
+            ours = [{}, {}]
+            states = {}
+            for one in sent:
+                for mine, more in zip(ours, selves_and_totals(one.profile, column)):
+                    for name, value in more.items():
+                        mine[name] = mine.get(name, 0) + value
+                for sample in one.profile.samples:
+                    state = sample.labels.get("state")
+                    states[state] = states.get(state, 0) + sample.values[one.profile.column(column)]
+            selector = '{service_name="known_wall"}'
+            eventually(lambda: self.total(server, kind, None, selector) == relay.total(family, column), "all of it is there")
+            theirs = selves_and_totals(server.ask(kind, selector, self.began, time.time() + 60), column)
+            self.assertEqual([{name: value for name, value in one.items() if value} for one in theirs], [{name: value for name, value in one.items() if value} for one in ours])
+            if family == "wall":
+                for state, value in states.items():  # labels of samples are asked for in version 2 only
+                    found = self.total(server, kind, None, '{service_name="known_wall",state="%s"}' % state)
+                    self.assertEqual(found, value if is_version_2() else 0, state)
+            said = ", ".join("%s %d" % one for one in sorted(states.items(), key=str)) if family == "wall" else ""
+            print("%s: %d in %d functions %s" % (":".join(kind), sum(ours[0].values()), len(ours[0]), said), file=sys.stderr, flush=True)
 
     def test_redis_is_there_as_top_says(self):
         load = lambda: ["redis-benchmark", "-s", self.socket, "-q", "-n", "20000", "-r", "100000", "-P", "16", "-t", "set,lpush,hset"]
