@@ -65,15 +65,22 @@ bool IsDue(uint64_t bytes, bool charged) {
   return bytes <= kHotSizeLimit && ChargeHeap(bytes) && HeapEventDue(bytes);
 }
 
+// A program's own operator new that keeps account, say, asks for at most so much more than its caller. A guess.
+constexpr uint64_t kMaxBeside = 128;
+
 // Whether the real function has got this block from another allocation that was counted: it passes its calls on to the
-// next malloc, or a function that the program calls too allocates for it.
+// next malloc, perhaps with room for a header, or a function that the program calls too allocates for it.
 HOLDFAST_COLD bool IsCountedInsideSlow(const AllocationMark& before, void* block, uint64_t bytes) {
-  if (!HasSampledSince(before)) return ChargedSince(before) == (bytes != 0 ? bytes : 1);
+  // A smaller charge was for something else: a new thread's first call allocates its thread-local data.
+  if (!HasSampledSince(before)) return ChargedSince(before) - (bytes != 0 ? bytes : 1) <= kMaxBeside;
+  if (IsWithinLastCounted(block)) return true;
   const TakenLive inner = TakeSample(block);
   if (!inner.sampled()) return false;
   PutBackSample(inner, block);
   return true;
 }
+// Call ForgetLastCounted before the real function.
+void ForgetLastCounted() { SetLastCounted(nullptr, 0); }
 bool IsCountedInside(const AllocationMark& before, void* block, uint64_t bytes) {
   if (LIKELY(!HasSampledSince(before) && ChargedSince(before) == 0)) return false;
   return block != nullptr && IsCountedInsideSlow(before, block, bytes);
@@ -91,9 +98,11 @@ bool Allocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   if (charged && ExactBegun() && bytes <= kHotSizeLimit) {
     const int64_t taken = TakeCharge();
     const AllocationMark before = MarkAllocations();
+    ForgetLastCounted();
     CallReal(entry, r);
     void* block = BlockOf(entry, r);
     if (UNLIKELY(IsCountedInside(before, block, bytes))) return false;
+    SetLastCounted(block, bytes);
     const CallerRegisters caller = CallerOf(r);
     if (RecordAllocExact(caller, block, bytes, taken)) return false;
     if (PutBackCharge(taken) && HeapEventDue(bytes)) RecordAlloc(caller, block, bytes);
@@ -101,9 +110,12 @@ bool Allocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   }
   if (!IsDue(bytes, charged)) return true;
   const AllocationMark before = MarkAllocations();
+  ForgetLastCounted();
   CallReal(entry, r);
   void* block = BlockOf(entry, r);
-  if (LIKELY(!IsCountedInside(before, block, bytes))) RecordAlloc(CallerOf(r), block, bytes);
+  if (UNLIKELY(IsCountedInside(before, block, bytes))) return false;
+  SetLastCounted(block, bytes);
+  RecordAlloc(CallerOf(r), block, bytes);
   return false;
 }
 
@@ -111,6 +123,7 @@ bool Allocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
 bool Copy(const RedirectedEntry& entry, EntryRegisters& r) {
   const bool has_buffer = entry.shape.block >= 0 && Argument(r, entry.shape.block) != 0;
   const AllocationMark before = MarkAllocations();
+  ForgetLastCounted();
   CallReal(entry, r);
   if (r.rax == 0 || has_buffer) return false;
   const uint64_t bytes = strlen(static_cast<const char*>(BlockAt(r.rax))) + 1;
@@ -127,15 +140,17 @@ bool IsReallocDue(const void* block, uint64_t bytes, bool charged) {
 bool Reallocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   const uint64_t bytes = SizeOf(entry.shape, r);
   void* block = BlockAt(Argument(r, entry.shape.block));
-  const bool due = IsReallocDue(block, bytes, charged);
+  bool due = IsReallocDue(block, bytes, charged);
   const TakenLive old = block != nullptr ? TakeSample(block) : TakenLive{};
   const AllocationMark before = MarkAllocations();
+  ForgetLastCounted();
   CallReal(entry, r);
   if (r.rax == 0 && bytes != 0 && entry.shape.effect != Effect::kReallocatesOrFrees) {
     PutBackSample(old, block);
     return false;
   }
   if (old.sampled()) RecordFree(old, block, true);
+  if (bytes == 0 && block != nullptr && r.rax != 0) due = IsDue(0, false);  // mimalloc returns a block of 0 bytes
   if (due && LIKELY(!IsCountedInside(before, BlockAt(r.rax), bytes))) RecordAlloc(CallerOf(r), BlockAt(r.rax), bytes);
   return false;
 }

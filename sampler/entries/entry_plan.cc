@@ -64,6 +64,8 @@ constexpr struct {
                         {"sn_", 4}, {"TCMallocInternal", 5}, {"Bridge", 5}};
 // Beyond these, the plain names.
 constexpr int kPlainFamily = 6;
+// Not je_malloc, tc_malloc, mi_malloc and sn_malloc: a program may have functions of these names, of any signature. Real
+// ones have messages (FindMessage).
 constexpr char kRevealing[][40] = {"mallctl",
                                    "je_mallctl",
                                    "_rjem_mallctl",
@@ -71,16 +73,12 @@ constexpr char kRevealing[][40] = {"mallctl",
                                    "je_mallocx",
                                    "_rjem_mallocx",
                                    "_rjem_malloc",
-                                   "je_malloc",
                                    "jemalloc_stats_internal",
                                    "moz_arena_malloc",
-                                   "tc_malloc",
                                    "MallocExtension_ReleaseFreeMemory",
                                    "TCMallocInternalMalloc",
-                                   "mi_malloc",
                                    "mi_version",
-                                   "sn_rust_alloc",
-                                   "sn_malloc"};
+                                   "sn_rust_alloc"};
 constexpr char kRevealingScopes[][20] = {"_ZN8snmalloc", "_ZNK8snmalloc", "_ZN8tcmalloc"};
 
 // What a name may be, by its first three characters: most symbols are nothing.
@@ -1243,13 +1241,14 @@ bool DefinesPlainNames(const SymbolList& symbols) {
 }
 
 bool MayHaveOwnAllocator(const SymbolList& exported) {
+  // gperftools' tcmalloc defines mmap itself.
+  static constexpr char kGetMemory[][8] = {"mmap", "mmap64", "syscall", "sbrk"};
   bool maps = false, advises = false;
   for (size_t i = 0; i < exported.count && !(maps && advises); ++i) {
     const Elf64_Sym& symbol = exported.symbols[i];
     if (symbol.st_shndx != SHN_UNDEF) continue;
     const char* name = exported.NameOf(symbol);
-    if (name[0] != 'm') continue;
-    maps = maps || strcmp(name, "mmap") == 0 || strcmp(name, "mmap64") == 0;
+    for (const auto& call : kGetMemory) maps = maps || strcmp(name, call) == 0;
     advises = advises || strcmp(name, "madvise") == 0;
   }
   return maps && advises;

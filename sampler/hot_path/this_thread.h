@@ -69,6 +69,20 @@ inline void UnmuteForOperator() {
 }
 inline bool IsInOperator() { return thread_state.in_operator; }
 
+// ---- The block that this thread counted last ----
+
+// Kept where only an operator's call needs the words.
+inline void SetLastCounted(const void* block, uint64_t bytes) {
+  if (thread_state.in_operator) return;
+  thread_state.held_countdown = static_cast<int64_t>(reinterpret_cast<uintptr_t>(block));
+  thread_state.held_gap = static_cast<int64_t>(bytes);
+}
+inline bool IsWithinLastCounted(const void* block) {
+  return !thread_state.in_operator &&
+         reinterpret_cast<uintptr_t>(block) - static_cast<uintptr_t>(thread_state.held_countdown) <
+             static_cast<uint64_t>(thread_state.held_gap);
+}
+
 // The operators that this thread called last (interpose/heap/operators.cc).
 inline const void* LastOperators() { return thread_state.operators; }
 inline void SetLastOperators(const void* operators) { thread_state.operators = operators; }

@@ -88,6 +88,21 @@ TEST_F(LinkedAllocators, AHiddenOneIsNamed) {
   EXPECT_THAT(run.err, HasSubstr("malloc is hidden"));
 }
 
+// With -Wl,--exclude-libs,ALL. tcmalloc defines mmap itself, so the executable imports none; doctor and the process agree.
+TEST_F(LinkedAllocators, AHiddenTcmallocIsFoundByItsOtherNames) {
+  const std::string program = ProgramPath("linked_excluded_tcmalloc");
+  if (!std::filesystem::exists(program)) GTEST_SKIP() << "that archive is not installed";
+  EXPECT_THAT(RunTool({"doctor", "--", program}).out,
+              HasSubstr("functions of the executable's allocator are redirected"));
+  const RunResult run = RunAs(Launch::kPreload, {program}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  EXPECT_EQ(heap[0].SumLeaf("measured_linked").at("alloc_objects"), 8192) << AllSummaries();
+  EXPECT_THAT(heap[0].Comment("allocator").value_or(""),
+              HasSubstr("functions of the executable's allocator are redirected"));
+}
+
 // As glibc's own locks, and those of an allocator in a library. The program's are, though the same function takes them.
 TEST_F(LinkedAllocators, TheirLocksAreNotThePrograms) {
   const RunResult run = RunAs(Launch::kPreload, {"linked_locks"},
@@ -317,6 +332,7 @@ TEST_F(LinkedAllocators, DoctorNamesOneWithoutSymbols) {
   EXPECT_THAT(RunTool({"doctor", "--", path}).out, Not(HasSubstr("linked in, without symbols")));
   for (const auto& [message, allocator] : {std::pair<const char*, const char*>{"<jemalloc>: out of memory", "jemalloc"},
                                            {"mimalloc: warning: ", "mimalloc"},
+                                           {"Failed to initialise snmalloc.", "snmalloc"},
                                            {"tcmalloc: large alloc ", "tcmalloc"}}) {
     std::filesystem::copy_file(ProgramPath("speaks_as_allocator"), path,
                                std::filesystem::copy_options::overwrite_existing);
@@ -398,7 +414,6 @@ TEST_P(LinkedCalls, DoctorSaysThatAllAreRedirected) {
     const std::string built_as = GetParam();
     const std::string allocator = built_as == "mimalloc3"        ? "mimalloc"
                                   : built_as == "googletcmalloc" ? "tcmalloc"
-                                  : built_as == "snmalloc"       ? "an allocator"
                                                                  : built_as;
     const bool knows = std::string(form) == "full" || allocator == "tcmalloc" || built_as == "snmalloc";
     EXPECT_THAT(r.out, HasSubstr(std::string(knows ? "ok    " : "note  ") + "allocator   " + program(form) + " has " +
@@ -504,7 +519,7 @@ class EntryCases : public Profiled {
 
 TEST_F(EntryCases, RedirectedFunctionsAreRecordedToTheByte) {
   for (const char* name : {"plain", "thunk", "endbr", "flags", "keeps", "adds", "far_loop", "loop", "sized", "own_copy",
-                           "shared", "unnamed", "moved_call", "crosses"}) {
+                           "shared", "unnamed", "moved_call", "crosses", "folded"}) {
     const RunResult run = RunCase(name);
     ASSERT_TRUE(run.exited(0)) << name << run.Describe();
     const std::vector<Decoded> heap = NewestHeap();
@@ -795,6 +810,75 @@ TEST_F(EntryCases, AThreadWithLittleStackRuns) {
   const std::vector<Decoded> heap = NewestHeap();
   ASSERT_EQ(heap.size(), 1u) << AllSummaries();
   EXPECT_EQ(heap[0].CommentNumber("lost stack-missing"), 10);
+}
+
+// By each way to compile and link it. Pairs of equal functions share an address if the linker folds them.
+class CompiledAllocators : public Profiled, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(CompiledAllocators, AreRecordedToTheByte) {
+  const std::string program = std::string("compiled_allocator_") + GetParam();
+  if (!std::filesystem::exists(ProgramPath(program))) GTEST_SKIP() << "needs " << program;
+  const bool is_folded = program.find("folded") != std::string::npos;
+  for (const char* interval : {"1", "300", "512KiB"}) {
+    for (const std::vector<std::string>& words : {std::vector<std::string>{program}, {program, "remap"}}) {
+      Command command = CommandFor(Launch::kPreload, words, {{"heap-interval", interval}, {"snapshot-every", "0"}});
+      command.env["HOLDFAST_ENTRIES"] = "yes";
+      const RunResult run = RunAndSettle(command);
+      ASSERT_TRUE(run.exited(0)) << run.Describe();
+      EXPECT_THAT(run.out, HasSubstr("wrong 0"));
+      if (std::string(interval) == "1") {
+        const std::vector<Decoded> heap = NewestHeap();
+        ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+        ExpectKnownHeap(run.out);
+        EXPECT_THAT(heap[0].Comment("allocator").value_or(""),
+                    HasSubstr(is_folded ? "all 5 functions" : "all 7 functions"));
+        EXPECT_EQ(heap[0].Comment("losses"), "none");
+      }
+      std::filesystem::remove_all(out());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CompiledAllocators,
+                         ::testing::Values("plain", "no_pie", "separate", "together", "cet", "thunks", "folded_by_gold",
+                                           "folded_by_lld"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// The block that malloc counts is the operator's too, though it begins before it. Operators that are only a call of malloc
+// count themselves.
+TEST_F(EntryCases, OperatorsOfTheProgramThatAddAHeaderCountOnce) {
+  const auto run_case = [&](const std::vector<std::string>& words, const char* interval) {
+    Command command =
+        CommandFor(Launch::kPreload, words, {{"heap-interval", interval}, {"snapshot-every", "0"}, {"seed", "3"}});
+    command.env["HOLDFAST_ENTRIES"] = "yes";
+    return RunAndSettle(command);
+  };
+  const RunResult every = run_case({"tracked_new"}, "1");
+  ASSERT_TRUE(every.exited(0)) << every.Describe();
+  const std::vector<Decoded> exact = NewestHeap();
+  ASSERT_EQ(exact.size(), 1u) << AllSummaries();
+  ExpectKnownHeap(every.out);
+  EXPECT_EQ(exact[0].Comment("incomplete"), std::nullopt);
+  std::filesystem::remove_all(out());
+  const RunResult run = run_case({"tracked_new", "50000"}, "3000");
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  int64_t known = 0;
+  for (const Known& one : KnownHeap(run.out)) known += one.alloc_space;
+  // 34 MB are 11,000 samples: 6 % are 6 sigma.
+  EXPECT_NEAR(static_cast<double>(heap[0].Total().at("alloc_space")) / static_cast<double>(known), 1, 0.06);
+}
+
+// auto takes a family of names for an allocator's only if something else tells that too: the arguments may be others.
+TEST_F(EntryCases, AProgramsOwnFunctionsMayHaveTheNamesOfAnAllocator) {
+  const RunResult run =
+      RunAs(Launch::kPreload, {"names_like_tcmalloc"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  ExpectKnownHeap(run.out);
+  EXPECT_LT(heap[0].Total().at("alloc_space"), 1 << 20) << AllSummaries();  // a pointer was no size
 }
 
 // auto, the default, leaves an allocator alone that no test covers.

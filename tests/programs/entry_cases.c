@@ -64,6 +64,7 @@
 #define SHORT_INTO 38   // the same, with a branch to the instruction before one
 #define SHORT_FAR 39    // with that branch in another function
 #define SHORT_TABLE 40  // with a jump that may lead there
+#define FOLDED 41       // shares its address with cfree (identical code folding)
 #define HAS_SHORT_JUMPS (CASE >= SHORT_JUMPS && CASE <= SHORT_TABLE)
 
 // ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first; larger ones for the dynamic linker ----
@@ -239,6 +240,8 @@ __asm__(".text\n.p2align 4\n"
             free.cold, "movl $0,gate(%rip)\njmp 1b\n")
 #elif CASE == THUNK
         ".globl cfree\n.type cfree,@function\ncfree: jmp free\n.size cfree,.-cfree\n.p2align 4\n" FUNCTION(free, USUAL(toy_free))
+#elif CASE == FOLDED
+        ".globl cfree\n.type cfree,@function\ncfree:\n" FUNCTION(free, USUAL(toy_free)) ".size cfree,.-cfree\n"
 #elif CASE == ENDBR
         FUNCTION(free, "endbr64\n" USUAL(toy_free))
 #elif CASE == ADDS
@@ -299,7 +302,7 @@ void (*resolve_free(void))(void*) { return toy_free; }
 #if CASE == TWO_KINDS
 void* calloc(size_t count, size_t each);
 #endif
-#if CASE == THUNK
+#if CASE == THUNK || CASE == FOLDED
 void cfree(void*);
 #endif
 #if HAS_SHORT_JUMPS
@@ -405,7 +408,7 @@ static int Work(void) {
 #if CASE == CRATE
   for (int i = 0; i < 10; ++i) RELEASE(grown(passing(200), 400));
 #endif
-#if CASE == THUNK
+#if CASE == THUNK || CASE == FOLDED
   for (int i = 0; i < 10; ++i) cfree(passing(200));
 #endif
 #if CASE == SIZED
@@ -543,9 +546,10 @@ int main(int count, char** arguments) {
     waitpid(child, &status, 0);
     wrong |= status != 0;
   }
-  const size_t more = CASE == THUNK || CASE == INLINED || CASE == COPIED || CASE == SHARED || CASE == CRATE ? 10
-                      : CASE == SIZED                                                                       ? 30
-                                                                                                            : 0;
+  const size_t more =
+      CASE == THUNK || CASE == FOLDED || CASE == INLINED || CASE == COPIED || CASE == SHARED || CASE == CRATE ? 10
+      : CASE == SIZED                                                                                         ? 30
+                                                                                                              : 0;
   Expect("kept", 100 * times, 10000 * times, 100 * times, 10000 * times);
   Expect("passing", (100 + more) * times, (100 + more) * 200 * times, 0, 0);
 #if CASE == TWO_RESULTS
