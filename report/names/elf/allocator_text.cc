@@ -22,6 +22,7 @@ constexpr struct {
     {"mimal", "loc: ", "mimalloc"},
     {"tcmal", "loc: large alloc ", "tcmalloc"},
     {"central", " cache freelist", "tcmalloc"},
+    {"Failed to initialise snmal", "loc.", "snmalloc"},
 };
 
 constexpr uint64_t kTextPieceBytes = 1 << 20;

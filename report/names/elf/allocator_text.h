@@ -11,7 +11,7 @@ namespace holdfast {
 
 inline constexpr uint64_t kMaxAllocatorTextBytes = 256 << 20;
 
-// Returns "jemalloc", "mimalloc" or "tcmalloc"; "" = none is recognised, or the file cannot be read.
+// Returns "jemalloc", "mimalloc", "snmalloc" or "tcmalloc"; "" = none is recognised, or the file cannot be read.
 std::string AllocatorByText(const std::string& path);
 
 // "jemalloc linked in, without symbols: what it takes from that is not seen; install its debug file (build id 1f2e…)"
