@@ -107,6 +107,32 @@ class Rearranged : public Profiled {
     return path;
   }
 
+  // "": it is not installed.
+  static std::string Bolt() {
+    for (const char* version : {"", "-21", "-20", "-19", "-18", "-17", "-16", "-15"}) {
+      const std::string name = std::string("llvm-bolt") + version;
+      if (Execute({.argv = {name, "--version"}}).exited(0)) return name;
+    }
+    return "";
+  }
+  std::string Bolted(const std::string& bolt, const std::string& name) {
+    const std::string to = folder() + "/bolted_" + name;
+    const RunResult run = Execute({.argv = {bolt, ProgramPath(name), "-o", to, "-lite=0", "-reorder-blocks=ext-tsp"}});
+    EXPECT_TRUE(run.exited(0)) << run.Describe();
+    return to;
+  }
+
+  // Runs patchelf with texts that have no room at their old places.
+  std::string Patched(const std::string& name) {
+    const std::string path = Copy(name), far = "/lib64/" + std::string(200, '/');
+    std::vector<std::string> argv = {"patchelf", "--add-needed", "libm.so.6", "--set-rpath", far};
+    if (!name.ends_with(".so")) argv.insert(argv.end(), {"--set-interpreter", far + "ld-linux-x86-64.so.2"});
+    argv.push_back(path);
+    const RunResult run = Execute({.argv = argv});
+    EXPECT_TRUE(run.exited(0)) << run.Describe();
+    return path;
+  }
+
   // Each stack leads from its function through both files to main.
   void ExpectWholeStacks(const RunResult& run) {
     ASSERT_TRUE(run.exited(0)) << run.Describe();
@@ -165,34 +191,45 @@ TEST_F(Rearranged, HeadersAreFoundWithoutASearchOfLibc) {
 
 class RearrangedPrograms : public Rearranged, public ::testing::WithParamInterface<const char*> {};
 
+// rearranged_relinked contains the library.
+static std::string LibraryOf(const std::string& program) {
+  return program == "rearranged_relinked" ? "-" : ProgramPath("rearranged_library.so");
+}
+
+TEST_P(RearrangedPrograms, SegmentsMayHaveAnyLayout) {
+  ExpectWholeStacks(Run(ProgramPath(GetParam()), LibraryOf(GetParam())));
+}
+
 TEST_P(RearrangedPrograms, HeadersMayBeAtTheEnd) {
-  ExpectWholeStacks(Run(Copy(GetParam(), WithHeadersAtTheEnd), ProgramPath("rearranged_library.so")));
+  ExpectWholeStacks(Run(Copy(GetParam(), WithHeadersAtTheEnd), LibraryOf(GetParam())));
 }
 
 TEST_P(RearrangedPrograms, MemoryMayBecomeAnonymous) {
-  ExpectWholeStacks(Run(ProgramPath(GetParam()), ProgramPath("rearranged_library.so"), "remap"));
+  ExpectWholeStacks(Run(ProgramPath(GetParam()), LibraryOf(GetParam()), "remap"));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RearrangedPrograms, ::testing::Values("rearranged", "rearranged_no_pie"),
+INSTANTIATE_TEST_SUITE_P(All, RearrangedPrograms,
+                         ::testing::Values("rearranged", "rearranged_no_pie", "rearranged_separate",
+                                           "rearranged_together", "rearranged_relinked"),
                          [](const auto& info) { return std::string(info.param); });
 
 // llvm-bolt itself, where it is installed.
 TEST_F(Rearranged, BoltedFilesAreWalked) {
-  std::string bolt;
-  for (const char* version : {"", "-21", "-20", "-19", "-18", "-17", "-16", "-15"}) {
-    const std::string name = std::string("llvm-bolt") + version;
-    if (bolt.empty() && Execute({.argv = {name, "--version"}}).exited(0)) bolt = name;
-  }
+  const std::string bolt = Bolt();
   if (bolt.empty()) GTEST_SKIP() << "needs llvm-bolt";
-  const auto bolted = [&](const std::string& name) {
-    const std::string to = folder() + "/bolted_" + name;
-    const RunResult run = Execute({.argv = {bolt, ProgramPath(name), "-o", to, "-lite=0", "-reorder-blocks=ext-tsp"}});
-    EXPECT_TRUE(run.exited(0)) << run.Describe();
-    return to;
-  };
-  const std::string library = bolted("rearranged_library.so");
+  const std::string library = Bolted(bolt, "rearranged_library.so");
   for (const char* program : {"rearranged", "rearranged_no_pie"}) {
-    ExpectWholeStacks(Run(bolted(program), library));
+    ExpectWholeStacks(Run(Bolted(bolt, program), library));
+    std::filesystem::remove_all(out());
+  }
+}
+
+// patchelf moves the program headers, the names and the dynamic section.
+TEST_F(Rearranged, FilesOfPatchelfAreWalked) {
+  if (!Execute({.argv = {"patchelf", "--version"}}).exited(0)) GTEST_SKIP() << "needs patchelf";
+  const std::string library = Patched("rearranged_library.so");
+  for (const char* program : {"rearranged", "rearranged_no_pie"}) {
+    ExpectWholeStacks(Run(Patched(program), library));
     std::filesystem::remove_all(out());
   }
 }
@@ -215,6 +252,45 @@ TEST_F(Rearranged, ALibraryMayBeLoadedBelowItsAddresses) {
   Command command = CommandFor(Launch::kPreload, {ProgramPath("rearranged"), second}, {{"heap-interval", "1"}});
   command.env["LD_PRELOAD"] += " " + first + " " + second;
   ExpectWholeStacks(RunAndSettle(command));
+}
+
+// ---- The same with an allocator in the executable ----
+
+class RearrangedAllocators : public Rearranged {
+ protected:
+  void ExpectAllRedirected(const std::string& program) {
+    for (const std::vector<std::string>& words : {std::vector<std::string>{program}, {program, "remap"}}) {
+      Command command = CommandFor(Launch::kPreload, words, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+      command.env["HOLDFAST_ENTRIES"] = "yes";
+      const RunResult run = RunAndSettle(command);
+      ASSERT_TRUE(run.exited(0)) << run.Describe();
+      ExpectKnownHeap(run.out);
+      for (const Decoded& heap : NewestHeap())
+        EXPECT_THAT(heap.Comment("allocator").value_or(""), ::testing::HasSubstr("all 7 functions")) << program;
+      Command doctor;
+      doctor.argv = {Tool(), "doctor", "--", program};
+      doctor.env["HOLDFAST_ENTRIES"] = "yes";
+      EXPECT_THAT(Execute(doctor).out, ::testing::HasSubstr("all 7 functions")) << program;
+      std::filesystem::remove_all(out());
+    }
+  }
+};
+
+TEST_F(RearrangedAllocators, AreRedirectedIfTheHeadersAreAtTheEnd) {
+  for (const char* name : {"compiled_allocator_plain", "compiled_allocator_no_pie"})
+    ExpectAllRedirected(Copy(name, WithHeadersAtTheEnd));
+}
+
+TEST_F(RearrangedAllocators, AreRedirectedInFilesOfPatchelf) {
+  if (!Execute({.argv = {"patchelf", "--version"}}).exited(0)) GTEST_SKIP() << "needs patchelf";
+  for (const char* name : {"compiled_allocator_plain", "compiled_allocator_no_pie"}) ExpectAllRedirected(Patched(name));
+}
+
+TEST_F(RearrangedAllocators, AreRedirectedInFilesOfBolt) {
+  const std::string bolt = Bolt();
+  if (bolt.empty()) GTEST_SKIP() << "needs llvm-bolt";
+  for (const char* name : {"compiled_allocator_plain", "compiled_allocator_no_pie"})
+    ExpectAllRedirected(Bolted(bolt, name));
 }
 
 // The stack of a holder that does not wait is read from outside.
