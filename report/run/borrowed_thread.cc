@@ -112,6 +112,12 @@ holdfast_borrowed_code:
   syscall
 2:
   mov %r13d, (%r12)
+  mov $2, %edi
+  lea 152(%rbx), %rsi
+  xor %edx, %edx
+  mov $8, %r10d
+  mov $14, %eax
+  syscall
   movq $1, 80(%rbx)
   xor %edi, %edi
   xor %esi, %esi
@@ -143,6 +149,9 @@ constexpr uint64_t kDataBytes = 64 << 10, kCallStackBytes = 512 << 10;
 // The number of the file is written over the slashes, from the right.
 constexpr std::string_view kMemoryFilePath = "/proc/self/fd////////////";
 constexpr int kCallPatienceMs = 30'000;
+// Blocked while the thread runs our code: all but 33, which glibc never blocks either. A thread that calls setuid or setgroups
+// holds a lock that dlopen takes, and waits until each thread has handled this signal.
+constexpr uint64_t kBlockedInCall = ~(uint64_t{1} << (33 - 1));
 constexpr int64_t kTracerPatienceNs = 2'000'000'000;  // for how long the thread waits for us after the call
 
 struct CallBlock {
@@ -155,11 +164,12 @@ struct CallBlock {
   uint64_t image, image_bytes, memory_name;         // 112
   uint64_t path_end;                                // 136: where the number of the file in memory ends
   int64_t memory_error;                             // 144: a result
+  uint64_t all_signals;                             // 152: blocked while the thread waits for us, so that it is here
 };
 static_assert(offsetof(CallBlock, path) == 32 && offsetof(CallBlock, handle) == 56 && offsetof(CallBlock, done) == 80 &&
               offsetof(CallBlock, patience) == 88 && offsetof(CallBlock, frame) == 104 &&
               offsetof(CallBlock, image) == 112 && offsetof(CallBlock, path_end) == 136 &&
-              offsetof(CallBlock, memory_error) == 144);
+              offsetof(CallBlock, memory_error) == 144 && offsetof(CallBlock, all_signals) == 152);
 
 // The frame that rt_sigreturn reads, as the kernel's headers lay it out.
 struct SignalFrame {
@@ -527,6 +537,7 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   request.variables = reinterpret_cast<const char* const*>(list);
   request.out_id = call.out_id;
   block.call = add(&request, sizeof request);
+  block.all_signals = ~uint64_t{0};
   block.patience = {kTracerPatienceNs / 1'000'000'000, kTracerPatienceNs % 1'000'000'000};
   bytes.resize((bytes.size() + 63) & ~size_t{63});
   block.frame = *data + bytes.size();
@@ -552,7 +563,8 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   calling.rbp = 0;
   calling.eflags &= ~uint64_t{0x500};  // direction and trap
   calling.orig_rax = static_cast<uint64_t>(-1);
-  if (!s.SetRegisters(calling) || ptrace(PTRACE_CONT, s.thread, nullptr, std::exchange(s.pending_signal, 0)) != 0) {
+  if (!s.SetRegisters(calling) || !s.SetMask(kBlockedInCall) ||
+      ptrace(PTRACE_CONT, s.thread, nullptr, std::exchange(s.pending_signal, 0)) != 0) {
     const absl::Status status = TraceFailed("start the call");
     unmap();
     return fail(status);

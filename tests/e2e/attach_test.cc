@@ -1051,6 +1051,24 @@ TEST_P(AttachAtAMoment, WhileThreadsLoadAndUnloadALibrary) {
   ExpectEndsWithoutMistakes(running);
 }
 
+// setgid holds a lock of libc until each thread has handled a signal, also the borrowed one. Its dlopen takes this lock.
+TEST_P(AttachAtAMoment, WhileAThreadSetsIdsOfAllThreads) {
+  Running running(CommandFor(Launch::kBare, {GetParam()}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  Send(running, "ids", 1);
+  int line = 1;
+  for (int i = 0; i < 3; ++i) {
+    const RunResult attached = AttachTo(running);
+    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+    Send(running, "line", ++line);
+    const RunResult detached = DetachFrom(running);
+    ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+  }
+  Send(running, "calm", ++line);
+  ExpectEndsWithoutMistakes(running);
+}
+
 // Forked children are profiled, executed programs are not.
 TEST_P(AttachAtAMoment, ChildrenOfAnAttachedProgram) {
   Running running(CommandFor(Launch::kBare, {GetParam()}));

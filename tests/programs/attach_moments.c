@@ -4,7 +4,8 @@
 //     exec      the same child executes this program, which does so and exits
 //     child     a child answers from now on; the parent waits for the child's end
 //     steps     answers with the instructions of one malloc and one free, before "done"
-//     calm      ends the threads of `attach_moments LIBRARY`, which load and unload it all the time
+//     ids       from now on, a thread sets the group id to what it is, which interrupts all other threads
+//     calm      ends that thread, and those of `attach_moments LIBRARY`, which load and unload it all the time
 //     attach_moments inside    reads the lines in a function that qsort calls
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -67,6 +68,13 @@ static long LeastSteps(void) {
 static long LeastSteps(void) { return 0; }
 #endif
 
+static void* SetIds(void* unused) {
+  while (!is_calm) {
+    if (setgid(getgid()) != 0) ++mistakes;
+  }
+  return unused;
+}
+
 static void InAChild(int executes) {
   const pid_t child = fork();
   if (child == 0) {
@@ -88,7 +96,7 @@ static void GoOnInAChild(void) {
 
 static void Serve(void) {
   static char line[100];
-  pthread_t waiter;
+  pthread_t waiter, sets_ids;
   for (int lines = 0; fgets(line, sizeof line, stdin) != NULL;) {
     Allocate();
     if (strcmp(line, "hold\n") == 0) {
@@ -99,6 +107,7 @@ static void Serve(void) {
       pthread_mutex_unlock(&mutex);
       pthread_join(waiter, NULL);
     }
+    if (strcmp(line, "ids\n") == 0) pthread_create(&sets_ids, NULL, SetIds, NULL);
     if (strcmp(line, "calm\n") == 0) is_calm = 1;
     if (strcmp(line, "fork\n") == 0) InAChild(0);
     if (strcmp(line, "exec\n") == 0) InAChild(1);
