@@ -492,6 +492,11 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
     if (!s.is_gone) s.Restore().IgnoreError();
     return status;
   };
+  // The library reads the clock without a system call. The kernel answers below the frame, where the stack is not in use.
+  const uint64_t answer_at = own_frame - sizeof(int);
+  if (int tsc = 0; call.action == AttachAction::kAttach && s.MakeCall(code, SYS_prctl, {PR_GET_TSC, answer_at}).ok() &&
+                   s.Read(answer_at, &tsc, sizeof tsc) && tsc == PR_TSC_SIGSEGV)
+    return fail(absl::FailedPreconditionError("may not read the time (PR_SET_TSC). Start it with holdfast run"));
   const uint64_t mapped_bytes = kDataBytes + (call.image.size() + 4095) / 4096 * 4096 + kCallStackBytes;
   const absl::StatusOr<uint64_t> page = s.Map(code, kCodePageBytes, PROT_READ | PROT_EXEC, "code");
   if (!page.ok()) return fail(page.status());
@@ -504,13 +509,6 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
     unmap();
     return fail(data.status());
   }
-  // The library reads the clock without a system call.
-  if (int tsc = 0; call.action == AttachAction::kAttach && s.MakeCall(code, SYS_prctl, {PR_GET_TSC, *data}).ok() &&
-                   s.Read(*data, &tsc, sizeof tsc) && tsc == PR_TSC_SIGSEGV) {
-    unmap();
-    return fail(absl::FailedPreconditionError("may not read the time (PR_SET_TSC). Start it with holdfast run"));
-  }
-
   // The memory: what the call needs, then the stack.
   std::vector<unsigned char> bytes(sizeof(CallBlock));
   const auto add = [&](const void* from, size_t count) {

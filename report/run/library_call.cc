@@ -152,10 +152,10 @@ class Caller {
     ++outcome_.stops;
     if ((*thread)->is_call_lost()) ++outcome_.lost_calls;
     why_ = (*thread)->WhyNotNow();
-    if (why_.empty())
-      why_ = code->WhyUnsafe((*thread)->pc(), (*thread)->sp(), (*thread)->thread_pointer(), (*thread)->call() >= 0);
     if (why_.empty() && !code->IsOfLibc(choice.thread, (*thread)->thread_pointer()))
       why_ = "was not made by the C library, or its thread pointer leads elsewhere";
+    if (why_.empty())
+      why_ = code->WhyUnsafe((*thread)->pc(), (*thread)->sp(), (*thread)->thread_pointer(), (*thread)->call() >= 0);
     if (!why_.empty()) return false;
     if ((*thread)->HasUserDispatch()) {
       return absl::FailedPreconditionError(fmt::format(

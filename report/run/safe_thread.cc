@@ -287,10 +287,29 @@ void ProcessCode::ReadStacks() {
 bool ProcessCode::HasStack(uint64_t sp, uint64_t thread_pointer) const {
   const MemoryMapping* stack = MappingAt(mappings_, sp);
   if (stack == nullptr) return false;
-  // glibc keeps what the thread pointer leads to at the end of a thread's stack.
-  const bool is_own =
-      thread_pointer == 0 || stack->name == "[stack]" || (thread_pointer >= sp && thread_pointer < stack->end);
-  return is_own && sp - stack->start >= BorrowedThread::kStackBytes;
+  uint64_t start = stack->start;
+  if (thread_pointer != 0 && stack->name != "[stack]") {
+    // The kernel merges neighbours, so a coroutine's stack and a thread's own may be in one mapping.
+    const std::optional<uint64_t> block = ThreadsBlock(thread_pointer);
+    if (!block.has_value() || sp < *block || sp >= thread_pointer) return false;
+    start = std::max(start, *block);
+  }
+  return sp - start >= BorrowedThread::kStackBytes;
+}
+
+// In glibc's struct pthread, to which the thread pointer leads, are the start of the thread's stack and its size, one after
+// the other. The struct is near the stack's end. The initial thread's stack has no start there.
+std::optional<uint64_t> ProcessCode::ThreadsBlock(uint64_t thread_pointer) const {
+  constexpr size_t kSearched = 0xa00;
+  constexpr uint64_t kLongestEnd = 16 << 10;
+  for (size_t at = 0x200; at < kSearched; at += sizeof(uint64_t)) {
+    uint64_t block[2];
+    if (!memory_.Read(thread_pointer + at, block, sizeof block)) return std::nullopt;
+    const uint64_t end = block[0] + block[1];
+    if (block[0] != 0 && block[0] < thread_pointer && end > thread_pointer && end - thread_pointer <= kLongestEnd)
+      return block[0];
+  }
+  return std::nullopt;
 }
 
 bool ProcessCode::IsOfLibc(pid_t thread, uint64_t thread_pointer) const {

@@ -61,6 +61,8 @@ class ProcessCode {
   Part PartOf(uint64_t pc) const;
   // Whether the stack has room, and is the thread's own: the place below a coroutine's may belong to something else.
   bool HasStack(uint64_t sp, uint64_t thread_pointer) const;
+  // Where the stack begins that libc gave this thread. Nothing: it is the initial thread, or not libc's.
+  std::optional<uint64_t> ThreadsBlock(uint64_t thread_pointer) const;
 
   const pid_t pid_;
   const ProcessMemory memory_;

@@ -1,8 +1,12 @@
 // Programs that a call of ours in one of their threads would end:
 //
 //     attach_harms dispatch   only libc may make system calls (Syscall User Dispatch)
-//     attach_harms clock      the processor may not read the time (PR_SET_TSC)
+//     attach_harms clock      the processor may not read the time (PR_SET_TSC), and no memory may be mapped any more
 //     attach_harms pointer    the only thread that can be borrowed has a thread pointer that is not libc's
+//     attach_harms coroutine  main waits on a stack of its own with 4 KiB left; below is another one, in use. The kernel may merge
+//                             both with the memory to which main's thread pointer leads
+//
+//     attach_harms lock       all memory is locked, also what is mapped later, and 2 MiB more may be (RLIMIT_MEMLOCK). Not as root
 //
 // Prints "ready"; ends with 0 when its input does, or after 30 s.
 #define _GNU_SOURCE
@@ -13,9 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
@@ -63,6 +70,43 @@ static int Foreign(void* unused) {
   return 0;
 }
 
+enum { kStack = 16 << 10, kUsed = 12 << 10 };
+static ucontext_t program, waits, is_below;
+static volatile int is_changed;
+
+static void Wait(void) {
+  volatile char used[kUsed];
+  used[0] = used[kUsed - 1] = 1;
+  struct pollfd input = {.fd = 0, .events = POLLIN};
+  for (int i = 0; i < 600 && poll(&input, 1, 50) == 0; ++i) swapcontext(&waits, &program);
+  _exit(is_changed);
+}
+
+static void CheckOwnStack(void) {
+  volatile unsigned long words[kUsed / sizeof(unsigned long)];
+  for (unsigned long i = 0; i < sizeof words / sizeof words[0]; ++i) words[i] = ~i;
+  for (;; swapcontext(&is_below, &program)) {
+    for (unsigned long i = 0; i < sizeof words / sizeof words[0]; ++i) is_changed |= words[i] != ~i;
+  }
+}
+
+static void Alternate(void) {
+  char* const stacks = mmap(NULL, 32 * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ucontext_t* const all[] = {&is_below, &waits};
+  void (*const begin[])(void) = {CheckOwnStack, Wait};
+  for (int i = 0; i < 2; ++i) {
+    getcontext(all[i]);
+    all[i]->uc_stack.ss_sp = stacks + (8 + i) * kStack;
+    all[i]->uc_stack.ss_size = kStack;
+    makecontext(all[i], begin[i], 0);
+  }
+  for (int i = 0;; ++i) {
+    swapcontext(&program, &is_below);
+    if (i == 1) puts("ready");
+    swapcontext(&program, &waits);
+  }
+}
+
 int main(int count, char** arguments) {
   const char* const how = count > 1 ? arguments[1] : "";
   setvbuf(stdout, NULL, _IONBF, 0);
@@ -72,6 +116,12 @@ int main(int count, char** arguments) {
   if (refused != 0) {
     puts("not supported");
     return 0;
+  }
+  if (strcmp(how, "clock") == 0) {
+    // Neighbours that differ stay apart, until there are as many mappings as the system allows (vm.max_map_count).
+    for (int i = 0; i < 200000; ++i) {
+      if (mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) break;
+    }
   }
   if (strcmp(how, "pointer") == 0) {
     queue = msgget(IPC_PRIVATE, 0600);
@@ -85,6 +135,14 @@ int main(int count, char** arguments) {
       char text[8];
     } message;
     for (;;) msgrcv(queue, &message, sizeof message.text, 0, 0);
+  }
+  if (strcmp(how, "coroutine") == 0) Alternate();
+  if (strcmp(how, "lock") == 0) {
+    const struct rlimit limit = {6 << 20, 6 << 20};
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+      puts("not supported");
+      return 0;
+    }
   }
   puts("ready");
   struct pollfd input = {.fd = 0, .events = POLLIN};
