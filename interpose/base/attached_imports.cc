@@ -2,6 +2,10 @@
 
 #include <link.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#include <iterator>
+#include <utility>
 
 #include "interpose/base/defined_functions.h"
 #include "interpose/base/defined_names.h"
@@ -103,7 +107,16 @@ uintptr_t ValueBefore(const uintptr_t* at, uintptr_t real_function) {
   return real_function;
 }
 
-// ---- All objects ----
+// ---- One entry ----
+
+// Returns the function that the entry leads to; null: none of them.
+const WrappedFunction* FunctionOf(const ImportingObject& object, const ImportEntry& entry) {
+  for (int i = buckets[BucketOf(entry.name)]; i != kNone; i = wrapped_functions[i].next) {
+    if (strcmp(kRealNames[i].name.text, entry.name) == 0 && LeadsTo(object, entry, *RealFunction(i)))
+      return &wrapped_functions[i];
+  }
+  return nullptr;
+}
 
 struct Pass {
   Turn turn;
@@ -115,25 +128,32 @@ void Store(const ImportingObject& object, uintptr_t* entry, uintptr_t value, Imp
   ++(StoreEntry(object, entry, value) ? changes->changed : changes->refused);
 }
 
-void ChangeEntry(const ImportingObject& object, const ImportEntry& entry, void* given) {
+uintptr_t RealOf(const WrappedFunction& function) {
+  return reinterpret_cast<uintptr_t>(*RealFunction(static_cast<int>(&function - wrapped_functions)));
+}
+
+void RedirectEntry(const ImportingObject& object, const ImportEntry& entry, void* given) {
+  auto* pass = static_cast<Pass*>(given);
+  const WrappedFunction* function = FunctionOf(object, entry);
+  if (function == nullptr || function->turn != pass->turn) return;
+  ForgetUnbound(entry.at);
+  if (*entry.at != RealOf(*function)) NoteUnbound(entry.at);
+  Store(object, entry.at, reinterpret_cast<uintptr_t>(function->wrapper), &pass->changes);
+}
+
+void RestoreEntry(const ImportingObject& object, const ImportEntry& entry, void* given) {
   auto* pass = static_cast<Pass*>(given);
   for (int i = buckets[BucketOf(entry.name)]; i != kNone; i = wrapped_functions[i].next) {
     const WrappedFunction& function = wrapped_functions[i];
-    if (function.turn != pass->turn || strcmp(kRealNames[i].name.text, entry.name) != 0) continue;
-    const auto real_function = reinterpret_cast<uintptr_t>(*RealFunction(i));
-    const auto wrapper = reinterpret_cast<uintptr_t>(function.wrapper);
-    if (pass->restores) {
-      if (*entry.at != wrapper) continue;
-      Store(object, entry.at, ValueBefore(entry.at, real_function), &pass->changes);
-      return;
-    }
-    if (!LeadsTo(object, entry, reinterpret_cast<const void*>(real_function))) continue;
-    ForgetUnbound(entry.at);
-    if (*entry.at != real_function) NoteUnbound(entry.at);
-    Store(object, entry.at, wrapper, &pass->changes);
+    if (function.turn != pass->turn || strcmp(kRealNames[i].name.text, entry.name) != 0 ||
+        *entry.at != reinterpret_cast<uintptr_t>(function.wrapper))
+      continue;
+    Store(object, entry.at, ValueBefore(entry.at, RealOf(function)), &pass->changes);
     return;
   }
 }
+
+// ---- All objects ----
 
 // Whether entries may be in read-only text.
 bool RelocatesText(const link_map* map) {
@@ -143,36 +163,83 @@ bool RelocatesText(const link_map* map) {
   return false;
 }
 
-void ChangeAll(Pass* pass) {
-  for (const link_map* map = FirstObject(); map != nullptr; map = map->l_next) {
-    ImportingObject object;
-    if (map->l_ld == nullptr || RelocatesText(map) || !DescribeImports(map, &object) || IsOwnLibrary(object)) continue;
-    VisitEntries(object, ChangeEntry, pass);
-  }
+bool HasEntries(const link_map* map, ImportingObject* object) {
+  return map->l_ld != nullptr && !RelocatesText(map) && DescribeImports(map, object) && !IsOwnLibrary(*object);
 }
 
-struct Change {
-  bool restores;
-  ImportChanges changes;
+// Whether nobody can change the entries of an object, by its number in the list. Decided before the first change, so that an
+// object's entries change together or not at all: with malloc seen and free not, its blocks would be leaks.
+constexpr uint32_t kMaxNumbered = 1 << 15;
+constinit bool are_sealed[kMaxNumbered] = {};
+
+struct SealedEntries {
+  uintptr_t page = 0;  // the last that was asked for, and the answer
+  bool is_sealed = false;
+  uint64_t count = 0;
 };
+void CountIfSealed(const ImportingObject& object, const ImportEntry& entry, void* given) {
+  auto* sealed = static_cast<SealedEntries*>(given);
+  const auto at = reinterpret_cast<uintptr_t>(entry.at);
+  if (at < object.relro_start || at >= object.relro_end || FunctionOf(object, entry) == nullptr) return;
+  const uintptr_t page = at & ~(PageBytes() - 1);
+  // The page is read-only, so mprotect changes nothing. It fails if nobody can change the page (mseal).
+  if (page != std::exchange(sealed->page, page))
+    sealed->is_sealed = !IsWritable(page) && SyscallFailed(RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ));
+  if (sealed->is_sealed) ++sealed->count;
+}
 
-void ChangeLockedObjects(void* given) {
-  auto* change = static_cast<Change*>(given);
-  const int turns = static_cast<int>(sizeof kTurns / sizeof *kTurns);
-  // A thread that was binding an entry meanwhile may have stored the real function over the wrapper: a second round finds it.
-  for (int i = 0; i < (change->restores ? turns : 2 * turns); ++i) {
-    Pass pass = {kTurns[change->restores ? turns - 1 - i : i % turns], change->restores, {}};
-    ChangeAll(&pass);
-    if (i == turns) change->changes.refused = 0;  // they are met again
-    change->changes.changed += pass.changes.changed;
-    change->changes.refused += pass.changes.refused;
+// Returns how many entries nobody can change.
+uint64_t FindSealed() {
+  // Kernels that cannot say whether a page is writable have no mseal.
+  uint64_t refused = 0;
+  const bool may_be_sealed = IsWritable(reinterpret_cast<uintptr_t>(&refused) & ~(PageBytes() - 1));
+  uint32_t number = 0;
+  for (const link_map* map = FirstObject(); map != nullptr && number < kMaxNumbered; map = map->l_next, ++number) {
+    ImportingObject object;
+    SealedEntries sealed;
+    if (may_be_sealed && HasEntries(map, &object)) VisitEntries(object, CountIfSealed, &sealed);
+    are_sealed[number] = sealed.count != 0;
+    refused += sealed.count;
+  }
+  return refused;
+}
+
+void ChangeAll(Pass* pass) {
+  uint32_t number = 0;
+  for (const link_map* map = FirstObject(); map != nullptr; map = map->l_next, ++number) {
+    ImportingObject object;
+    if (!HasEntries(map, &object)) continue;
+    if (pass->restores)
+      VisitEntries(object, RestoreEntry, pass);
+    else if (number >= kMaxNumbered || !are_sealed[number])
+      VisitEntries(object, RedirectEntry, pass);
   }
 }
 
-ImportChanges ChangeImports(bool restores) {
-  Change change = {restores, {}};
-  CallWithObjectsLocked(ChangeLockedObjects, &change);
-  return change.changes;
+constexpr int kTurnCount = static_cast<int>(std::size(kTurns));
+
+void RestoreLockedObjects(void* given) {
+  auto* changes = static_cast<ImportChanges*>(given);
+  for (int i = kTurnCount - 1; i >= 0; --i) {
+    Pass pass = {kTurns[i], true, {}};
+    ChangeAll(&pass);
+    changes->changed += pass.changes.changed;
+    changes->refused += pass.changes.refused;
+  }
+}
+
+void RedirectLockedObjects(void* given) {
+  auto* changes = static_cast<ImportChanges*>(given);
+  const uint64_t sealed = FindSealed();
+  // A thread that was binding an entry meanwhile may have stored the real function over the wrapper: a second round finds it.
+  for (int i = 0; i < 2 * kTurnCount; ++i) {
+    Pass pass = {kTurns[i % kTurnCount], false, {}};
+    ChangeAll(&pass);
+    if (i == kTurnCount) changes->refused = 0;  // they are met again
+    changes->changed += pass.changes.changed;
+    changes->refused += pass.changes.refused;
+  }
+  changes->refused += sealed;
 }
 
 }  // namespace
@@ -180,9 +247,15 @@ ImportChanges ChangeImports(bool restores) {
 ImportChanges RedirectImports(bool again) {
   FindWrappers();
   if (!again) unbound_count = 0;
-  return ChangeImports(false);
+  ImportChanges changes;
+  CallWithObjectsLocked(RedirectLockedObjects, &changes);
+  return changes;
 }
 
-ImportChanges RestoreImports() { return ChangeImports(true); }
+ImportChanges RestoreImports() {
+  ImportChanges changes;
+  CallWithObjectsLocked(RestoreLockedObjects, &changes);
+  return changes;
+}
 
 }  // namespace holdfast

@@ -133,10 +133,16 @@ bool LeadsTo(const ImportingObject& object, const ImportEntry& entry, const void
   return is_unbound && WillLeadTo(object, entry.symbol, real);
 }
 
+bool IsWritable(uintptr_t page) {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE: fails where the page is read-only, and changes no byte
+  return !SyscallFailed(RawSyscall(SYS_madvise, page, PageBytes(), kPopulateWrite));
+}
+
 bool StoreEntry(const ImportingObject& object, uintptr_t* entry, uintptr_t value) {
   const auto at = reinterpret_cast<uintptr_t>(entry);
-  const bool sealed = at >= object.relro_start && at < object.relro_end;
   const uintptr_t page = at & ~(PageBytes() - 1);
+  // Who made such a page writable may write to it again.
+  const bool sealed = at >= object.relro_start && at < object.relro_end && !IsWritable(page);
   if (sealed && SyscallFailed(RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ | PROT_WRITE))) return false;
   __atomic_store_n(entry, value, __ATOMIC_RELEASE);
   if (sealed) RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ);

@@ -64,6 +64,8 @@ HOLDFAST_HIDDEN void VisitEntries(const ImportingObject& object,
                                   void* given);
 // Whether the entry leads to the real function, or will when it is bound.
 HOLDFAST_HIDDEN bool LeadsTo(const ImportingObject& object, const ImportEntry& entry, const void* real);
+// Whether the page may be written as it is. Before Linux 5.14, false.
+HOLDFAST_HIDDEN bool IsWritable(uintptr_t page);
 // Changes the entry by one store, as other threads may be calling through it. False: its page cannot be made writable.
 HOLDFAST_HIDDEN bool StoreEntry(const ImportingObject& object, uintptr_t* entry, uintptr_t value);
 

@@ -103,7 +103,9 @@ void KeepFromExporter(const char* const* variables) {
 AttachResult Attach(AttachCall* call) {
   if (was_attached) KeepFromExporter(call->variables);
   if (step == Step::kAttached) {
-    call->redirected = RedirectImports(true).changed;
+    const ImportChanges since = RedirectImports(true);
+    call->redirected = since.changed;
+    call->refused = since.refused;
     return AttachResult::kAlready;
   }
   if (step != Step::kAttaching) {

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -62,14 +63,17 @@ std::string NameOf(pid_t pid) {
   return program.empty() ? fmt::format("pid {}", pid) : Printable(fmt::format("{} (pid {})", program, pid));
 }
 
-std::string WhyResult(AttachResult result) {
+std::string WhyResult(AttachResult result, pid_t pid) {
   switch (result) {
     case AttachResult::kPreloaded:
       return "it was started with the library, and is profiled already";
     case AttachResult::kDormant:
-      return "the library records nothing in this program";
+      return "the library cannot start in this process: an earlier attach failed, or its dl_iterate_phdr names no object";
     case AttachResult::kNoTable:
-      return "no table could be created; see holdfast doctor PID --attach";
+      return fmt::format(
+          "no table could be created: there was no space for it, or no memory (ulimit -d, -v). See holdfast "
+          "doctor {} --attach",
+          pid);
     default:
       return "the library does not answer";
   }
@@ -186,7 +190,7 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   if (outcome->answer.result == AttachResult::kAlready)
     return CouldNotAttach(fmt::format("{}: is not attached.", name));
   if (outcome->answer.result != AttachResult::kDone)
-    return CouldNotAttach(fmt::format("{}: not detached: {}.", name, WhyResult(outcome->answer.result)));
+    return CouldNotAttach(fmt::format("{}: not detached: {}.", name, WhyResult(outcome->answer.result, pid)));
   const LastSnapshot last = table.ok() ? WriteLastSnapshot(*table) : LastSnapshot::kNoTable;
   if (outcome->answer.refused > 0) {
     Say(fmt::format(
@@ -260,14 +264,20 @@ class Attacher {
     if (outcome->answer.result == AttachResult::kAlready) return AttachedAlready(*outcome, signals.get());
     if (outcome->answer.result == AttachResult::kNoEntries)
       return Undone(EntryText(EntryOutcomeIn(outcome->answer.entries)) + ". Start it with holdfast run");
-    if (outcome->answer.result != AttachResult::kDone) return Undone(WhyResult(outcome->answer.result));
+    if (outcome->answer.result != AttachResult::kDone) return Undone(WhyResult(outcome->answer.result, pid_));
     if (outcome->answer.refused > 0) {
       // free would be seen, and malloc not, or the other way round.
-      Detach(pid_, {tables_}, true, filters_);
-      return Undone(
-          fmt::format("{} of its entries are in memory that was sealed meanwhile (mseal)", outcome->answer.refused));
+      return UndoneNow(call,
+                       fmt::format("{} of its entries are in memory that cannot be made writable: it is sealed (mseal)",
+                                   outcome->answer.refused));
+    }
+    if (outcome->answer.redirected == 0) {
+      return UndoneNow(call,
+                       "none of its calls can be redirected: no object has an entry that leads to a function that is "
+                       "recorded, or the program has a dl_iterate_phdr of its own that names no object");
     }
     Announce(*outcome);
+    SayIfFull();
     return signals == nullptr ? static_cast<int>(kFine) : AwaitEnd(signals.get());
   }
 
@@ -277,16 +287,46 @@ class Attacher {
     return CouldNotAttach(fmt::format("{}: not attached: {}.", name_, why));
   }
 
+  // Ends the recording that has just begun.
+  int UndoneNow(LibraryCall call, const std::string& why) {
+    call.action = AttachAction::kDetach;
+    call.library = call.image.empty() ? call.library : kMemoryFileName;
+    call.image.clear();
+    const absl::StatusOr<CallOutcome> undo = CallLibrary(pid_, call, kBorrowPatienceMs);
+    if (!undo.ok() || undo->answer.result != AttachResult::kDone) {
+      return CouldNotAttach(fmt::format(
+          "{}: attached only in part: {}. That was not undone: {}. holdfast detach {} undoes it.", name_, why,
+          undo.ok() ? WhyResult(undo->answer.result, pid_) : std::string(undo.status().message()), pid_));
+    }
+    if (undo->answer.refused > 0) {
+      return Undone(
+          fmt::format("{}. Nothing is recorded, but {} entries still lead through the library, which passes the "
+                      "calls on: they were sealed meanwhile",
+                      why, undo->answer.refused));
+    }
+    return Undone(why + ". Every entry is as before. Start it with holdfast run");
+  }
+
   // Another attach finds the libraries that were loaded since the first one.
   int AttachedAlready(const CallOutcome& outcome, HeldSignals* signals) {
-    if (outcome.answer.redirected == 0) return Undone("it is attached already, with the options of that attach");
+    const uint64_t refused = outcome.answer.refused;
+    const std::string sealed =
+        refused == 0 ? ""
+                     : fmt::format(
+                           "{} entries of libraries that were loaded since are in sealed memory (mseal), and cannot be "
+                           "redirected: what these libraries allocate and free is not seen",
+                           refused);
+    if (outcome.answer.redirected == 0)
+      return Undone("it is attached already, with the options of that attach" + (refused == 0 ? "" : ". " + sealed));
     out_.RemoveIfEmpty();
+    if (refused != 0) Say(fmt::format("{}: {}.", name_, sealed));
     if (!options_.run.quiet) {
       Say(fmt::format("{}: is attached already. {} entries of libraries that were loaded since are redirected now; {}.",
                       name_, outcome.answer.redirected, StopText(outcome)));
       if (!options_.run.variables.empty()) SayOptionsStay();
     }
-    return signals == nullptr ? static_cast<int>(kFine) : AwaitEnd(signals);
+    const int done = refused != 0 ? kCouldNot : kFine;
+    return signals == nullptr ? done : std::max(done, AwaitEnd(signals));
   }
 
   // The second attach continues the table of the first one, and so its folder.

@@ -356,11 +356,17 @@ class Checker {
         sealed.insert(mapping.name);
     }
     if (sealed.empty()) return;
-    Refuse("sealed",
-           fmt::format("the entries of {}{} are in sealed memory (mseal), which cannot be changed. Start it with "
-                       "holdfast run",
-                       BaseName(*sealed.begin()),
-                       sealed.size() == 1 ? "" : fmt::format(" and {} other files", sealed.size() - 1)));
+    const std::string what = fmt::format(
+        "the entries of {}{} are in sealed memory (mseal), which cannot be changed", BaseName(*sealed.begin()),
+        sealed.size() == 1 ? "" : fmt::format(" and {} other files", sealed.size() - 1));
+    if (!IsAttachedNow()) return Refuse("sealed", what + ". Start it with holdfast run");
+    check_.findings.Note("sealed", what + ". Attach redirects other libraries that were loaded since its first time");
+  }
+
+  bool IsAttachedNow() const {
+    if (!check_.has_library) return false;
+    const absl::StatusOr<ProcessTable> process = FindTableOf(pid_, {});
+    return process.ok() && IsAttached(process->table) && !IsDetached(process->table);
   }
 
   // Libraries that came by dlopen may have used up what glibc keeps for those.

@@ -46,7 +46,7 @@ struct AttachCall {
   // kAttach: the options, "HOLDFAST_OUT=/tmp/out" …, as an environment; a null pointer ends the list.
   const char* const* variables;
   uint64_t redirected;        // entries that were changed
-  uint64_t refused;           // entries that the kernel does not let anybody change: their memory is sealed (mseal)
+  uint64_t refused;           // entries in memory that cannot be made writable: it is sealed (mseal)
   const EntryPatch* patches;  // kPatch
   uint32_t patch_count;
   uint32_t entries;  // kNoEntries: the EntryOutcome, as in a module's flags

@@ -375,14 +375,15 @@ TEST_F(Attach, ForATimeThenDetaches) {
 }
 
 // Runs `holdfast attach` and kills all of it at the given use of ptrace or write to the process's memory, or only the process
-// that traces. Returns whether it was killed: it makes fewer of these.
-bool KilledAtStep(const std::vector<std::string>& arguments, int step, bool only_tracer = false) {
+// that traces. Returns whether it was killed: it makes fewer of these. `earlier`: processes that trace before that one.
+bool KilledAtStep(const std::vector<std::string>& arguments, int step, bool only_tracer = false, int earlier = 0,
+                  const std::string& messages = "/dev/null") {
   const pid_t tool = fork();
   if (tool == 0) {
     std::vector<char*> words;
     for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
     words.push_back(nullptr);
-    const int nowhere = open("/dev/null", O_WRONLY);
+    const int nowhere = open(messages.c_str(), O_WRONLY | O_CREAT, 0600);
     dup2(nowhere, STDERR_FILENO);
     ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
     execv(words[0], words.data());
@@ -402,7 +403,7 @@ bool KilledAtStep(const std::vector<std::string>& arguments, int step, bool only
       continue;
     }
     const int signal = WSTOPSIG(status);
-    if (stopped != tool && child == 0) child = stopped;
+    if (stopped != tool && child == 0 && earlier-- == 0) child = stopped;
     if (stopped != tool && stopped != child) {  // the exporter
       ptrace(PTRACE_DETACH, stopped, nullptr, signal == SIGSTOP ? 0 : signal);
       continue;
@@ -864,6 +865,82 @@ TEST_F(Attach, EndsWithoutRestoringWhatWasSealedMeanwhile) {
   Line(running, 2);
   EXPECT_THAT(AttachTo(running).err, HasSubstr("are in sealed memory (mseal)"));
   EndAndExpectRecordedLines(running, 1);
+}
+
+// The check from outside would take too long, so attach meets the sealed entries. It undoes what it has begun.
+TEST_F(Attach, IsUndoneIfALargeProgramHasSealedEntries) {
+  Running running(CommandFor(Launch::kBare, {"seals_entries", "large"}));
+  if (!running.WaitForOutput("ready")) GTEST_SKIP() << "the kernel has no mseal";
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  EXPECT_THAT(RunTool({"doctor", Pid(running), "--attach"}).out, HasSubstr("is not asked of so large a process"));
+  const std::string before = ReadOnlyBytes(running);
+  const RunResult attached = AttachTo(running);
+  EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+  EXPECT_THAT(attached.err,
+              ContainsRegex("not attached: [1-9][0-9]* of its entries are in memory that cannot be made writable"));
+  EXPECT_THAT(attached.err, HasSubstr("Every entry is as before. Start it with holdfast run."));
+  EXPECT_EQ(ReadOnlyBytes(running), before);
+  EXPECT_THAT(DetachFrom(running).err, HasSubstr("is not attached"));
+  Line(running, 1);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+TEST_F(Attach, SaysIfItCouldNotBeUndone) {
+  Running running(CommandFor(Launch::kBare, {"seals_entries", "large"}));
+  if (!running.WaitForOutput("ready")) GTEST_SKIP() << "the kernel has no mseal";
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const std::string before = ReadOnlyBytes(running), messages = folder() + "/messages";
+  // The second process that traces is the one that undoes it.
+  ASSERT_TRUE(KilledAtStep({Tool(), "attach", Pid(running), "-o", out(), "--tables", tables()}, 1, true, 1, messages));
+  EXPECT_THAT(ReadFile(messages), HasSubstr(" attached only in part: "));
+  EXPECT_THAT(ReadFile(messages),
+              HasSubstr("That was not undone: the process that traces it was killed. holdfast detach " + Pid(running) +
+                        " undoes it."));
+  const RunResult detached = DetachFrom(running);
+  EXPECT_TRUE(detached.exited(0)) << detached.Describe();
+  EXPECT_EQ(ReadOnlyBytes(running), before);
+  Line(running, 1);
+}
+
+// A library came since, and nobody can change its entries. The rest stays attached.
+TEST_F(Attach, AgainSaysWhichLibrariesItCannotRedirect) {
+  Running running(CommandFor(Launch::kBare, {"seals_entries"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  ASSERT_TRUE(AttachTo(running, {"--heap-interval", "1"}).exited(0));
+  running.Write("load " + ProgramPath("sealed_plugin.so") + "\n");
+  if (!running.WaitForOutput("done 1\n")) GTEST_SKIP() << "the kernel has no mseal";
+  const RunResult again = AttachTo(running);
+  EXPECT_TRUE(again.exited(3)) << again.Describe();
+  EXPECT_THAT(again.err, HasSubstr("it is attached already"));
+  EXPECT_THAT(
+      again.err,
+      ContainsRegex("[1-9][0-9]* entries of libraries that were loaded since are in sealed memory \\(mseal\\)"));
+  EXPECT_THAT(RunTool({"doctor", Pid(running), "--attach"}).out,
+              HasSubstr("the entries of sealed_plugin.so are in sealed memory"));
+  EXPECT_TRUE(DetachFrom(running).exited(0));
+  EndAndExpectRecordedLines(running, 1);
+}
+
+// Nothing would be recorded.
+TEST_F(Attach, IsUndoneIfNoEntryCanBeRedirected) {
+  Running running(CommandFor(Launch::kBare, {"names_no_objects"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const RunResult attached = AttachTo(running);
+  EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+  EXPECT_THAT(attached.err, HasSubstr("not attached: none of its calls can be redirected"));
+  EXPECT_THAT(attached.err, HasSubstr("a dl_iterate_phdr of its own"));
+  EXPECT_THAT(attached.err, HasSubstr("Start it with holdfast run."));
+  EXPECT_THAT(DetachFrom(running).err, HasSubstr("is not attached"));
+  Line(running, 1);
+  Running never(CommandFor(Launch::kBare, {"names_no_objects", "never"}));
+  ASSERT_TRUE(never.WaitForOutput("ready"));
+  const RunResult refused = AttachTo(never);
+  EXPECT_TRUE(refused.exited(3)) << refused.Describe();
+  EXPECT_THAT(refused.err, HasSubstr("its dl_iterate_phdr names no object"));
+  Line(never, 1);
 }
 
 // A deploy replaces the file, and a clean-up removes it, while the program runs.
