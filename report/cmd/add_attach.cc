@@ -114,6 +114,7 @@ LastSnapshot WriteLastSnapshot(const ProcessTable& process) {
     if (waited_ms % 1000 == 500 &&
         !ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere()))
       return LastSnapshot::kNoExporter;
+    if (waited_ms % 1000 == 500 && !WhyNoSpace(process.table.out()).empty()) return LastSnapshot::kNotWritten;
     constexpr timespec kPause = {0, 5'000'000};
     nanosleep(&kPause, nullptr);
   }
@@ -209,14 +210,15 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   if (last == LastSnapshot::kNoTable) {
     Say(fmt::format("what was recorded since its last profiles is lost. {}", std::string(table.status().message())));
   }
+  if (last == LastSnapshot::kNoExporter)
+    Say(fmt::format(
+        "the last profiles are not written, because their exporter has ended: holdfast dump {} writes them.", pid));
   if (last == LastSnapshot::kNotWritten) {
-    Say(
-        fmt::format("the last profiles are not written: {} may be full or deleted. holdfast dump {} -o DIR writes them "
-                    "elsewhere.",
-                    Printable(table->out()), pid));
+    const std::string why = WhyNoSpace(table->out());
+    Say(fmt::format("the last profiles are not written: {}{}. holdfast dump {} -o DIR writes them elsewhere.",
+                    Printable(table->out()), why.empty() ? " may be full or deleted" : ": " + why, pid));
   }
-  const bool is_lost = last == LastSnapshot::kNotWritten || last == LastSnapshot::kNoTable;
-  return outcome->answer.refused > 0 || is_lost ? kCouldNot : kFine;
+  return outcome->answer.refused == 0 && last == LastSnapshot::kWritten ? kFine : kCouldNot;
 }
 
 class Attacher {
@@ -394,6 +396,15 @@ class Attacher {
       Say("its library was loaded by an earlier attach, perhaps in the process that forked it. holdfast ls shows the "
           "intervals in use.");
     }
+  }
+  // Recording goes on, because top and the live page work without files.
+  void SayIfFull() const {
+    const std::string why = WhyNoSpace(out_.path());
+    if (why.empty()) return;
+    Say(fmt::format(
+        "no profiles can be written to {} now: {}. Free space there, and the next ones are written. Or: holdfast "
+        "dump {} -o DIR",
+        Printable(out_.path()), why, pid_));
   }
   void SayOptionsStay() const {
     Say(fmt::format("the options of its first attach stay. holdfast set {} changes intervals.", pid_));

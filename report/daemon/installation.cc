@@ -1,7 +1,9 @@
 #include "report/daemon/installation.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <time.h>
@@ -139,6 +141,22 @@ std::string UsualTablesFolder(const std::string& out) {
     if (IsInMemory(folder)) return folder;
   }
   return out;
+}
+
+std::string WhyNoSpace(const std::string& folder) {
+  const FileDescriptor file(open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600));
+  const auto why = [] { return errno == ENOSPC || errno == EDQUOT || errno == EROFS ? strerror(errno) : ""; };
+  if (!file.valid()) return why();
+  const std::string profile(64 << 10, 'x');
+  rlimit limit;  // a write beyond it would end this process
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < profile.size()) return "";
+  size_t written = 0;
+  while (written < profile.size()) {
+    const ssize_t more = write(file.get(), profile.data() + written, profile.size() - written);
+    if (more < 0 && errno != EINTR) return why();
+    written += more > 0 ? static_cast<size_t>(more) : 0;
+  }
+  return "";
 }
 
 absl::Status OutFolder::Make(const std::string& path) {

@@ -31,6 +31,10 @@ std::string UsualTablesFolder(const std::string& out);
 // Makes `path` absolute and resolves links in the part of it that exists.
 absl::StatusOr<std::string> AbsolutePath(const std::string& path);
 
+// Returns why a profile of 64 KiB cannot be written into `folder` now, such as "No space left on device"; "": it can, or
+// nobody knows. Leaves nothing there.
+std::string WhyNoSpace(const std::string& folder);
+
 // A folder that `run` creates if it is missing, together with its parents, and removes again if it remains empty.
 class OutFolder {
  public:

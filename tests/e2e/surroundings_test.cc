@@ -200,6 +200,35 @@ TEST_F(SmallTmpfs, AFullOutputFolderLosesFilesAndNothingElse) {
   RemoveTables();
 }
 
+// attach and detach say which folder is full. What was recorded can be written elsewhere.
+TEST_F(SmallTmpfs, AttachToAFullOutputFolderSaysSo) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const std::string pid = std::to_string(running.pid());
+  Fill();
+  const RunResult attached =
+      RunTool({"attach", pid, "-o", small_, "--tables", tables(), "--heap-interval", "1", "--quiet"});
+  if (attached.err.find("not attached") != std::string::npos) GTEST_SKIP() << attached.err;
+  EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+  EXPECT_THAT(attached.err,
+              ::testing::HasSubstr("no profiles can be written to " + small_ + " now: No space left on device."));
+  EXPECT_THAT(attached.err, ::testing::HasSubstr("holdfast dump " + pid + " -o DIR"));
+  running.Write("line\n");
+  ASSERT_TRUE(running.WaitForOutput("done 1\n"));
+  const RunResult detached = RunTool({"detach", pid, "--tables", tables()});
+  EXPECT_TRUE(detached.exited(3)) << detached.Describe();
+  EXPECT_THAT(detached.err, ::testing::HasSubstr("detached, "));
+  EXPECT_THAT(detached.err, ::testing::HasSubstr("the last profiles are not written: " + small_ +
+                                                 ": No space left on device. holdfast dump " + pid + " -o DIR"));
+  const RunResult dumped = RunTool({"dump", pid, "-o", out(), "--tables", tables()});
+  EXPECT_TRUE(dumped.exited(0)) << dumped.Describe();
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), 100);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  RemoveTables();
+}
+
 TEST_F(Surroundings, SetuidProgramsAreLeftAlone) {
   if (!IsRoot()) GTEST_SKIP() << "needs root";
   // The loader ignores LD_PRELOAD with a slash for them; `run` says so.
