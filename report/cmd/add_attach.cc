@@ -19,6 +19,7 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/holdfast_library.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/signals.h"
@@ -204,8 +205,6 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
                     outcome->answer.refused > 0 ? "not wholly detached" : "detached", outcome->answer.redirected,
                     StopText(*outcome)));
     if (last == LastSnapshot::kWritten) Say(fmt::format("profiles: {}", Printable(table->out())));
-    if (last == LastSnapshot::kNoExporter)
-      Say(fmt::format("no exporter writes the last profiles: holdfast dump {} does.", pid));
   }
   if (last == LastSnapshot::kNoTable) {
     Say(fmt::format("what was recorded since its last profiles is lost. {}", std::string(table.status().message())));
@@ -364,8 +363,12 @@ class Attacher {
                                              command != variables.end() ? command->second : "", false);
     if (launched != Launched::kServes) {
       out_.RemoveIfEmpty();
-      return CouldNotAttach(
-          fmt::format("{}: not attached: no exporter can be started for {}.", name_, Printable(path)));
+      return CouldNotAttach(fmt::format(
+          "{}: not attached: no exporter can be started for {}{}.", name_, Printable(path),
+          launched == Launched::kNoticed
+              ? ", because a process that started this command would get it as a child (PR_SET_CHILD_SUBREAPER). Run it from "
+                "another shell"
+              : ""));
     }
     return std::nullopt;
   }
@@ -423,6 +426,11 @@ class Attacher {
       if (IsGone(pid_))
         return CouldNotAttach(fmt::format("{}: has ended. Its profiles are in {}.", name_, Printable(out_.path())));
       if (signals->AskedToEnd(static_cast<int>(std::min<uint64_t>(200, (end_ns - now_ns()) / 1'000'000 + 1)))) break;
+    }
+    if (!MapsHoldfastLibrary(ReadOfProcess(pid_, "maps"))) {
+      return CouldNotAttach(fmt::format(
+          "{}: has executed another program, which is not recorded: holdfast attach {}. Its profiles until then are in {}.",
+          name_, pid_, Printable(out_.path())));
     }
     if (HasUncountedFilters(filters_.counts)) {
       return CouldNotAttach(fmt::format(

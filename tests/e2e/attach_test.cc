@@ -625,7 +625,10 @@ TEST_F(Attach, IsRefusedIfAFileMayNotBeAsLargeAsTheLibrary) {
 // dlopen would fail, but only after a thread was stopped.
 TEST_F(Attach, IsRefusedIfTheLibraryMayNotBeMapped) {
   const std::pair<const char*, const char*> cases[] = {
-      {"ulimit -v 4000", "RLIMIT_AS"}, {"ulimit -d 600", "RLIMIT_DATA"}, {"ulimit -n 4", "RLIMIT_NOFILE"}};
+      {"ulimit -v 4000", "RLIMIT_AS"},
+      {"ulimit -d 600", "RLIMIT_DATA"},
+      {"ulimit -d 7000", "RLIMIT_DATA"},  // would do for the library, but not for its table
+      {"ulimit -n 4", "RLIMIT_NOFILE"}};
   for (const auto& [limit, why] : cases) {
     Command command = CommandFor(Launch::kBare, {"waits_for_input"});
     command.argv = {"/bin/sh", "-c", std::string(limit) + "; exec \"$0\"", command.argv[0]};
@@ -640,6 +643,20 @@ TEST_F(Attach, IsRefusedIfTheLibraryMayNotBeMapped) {
     EXPECT_THAT(attached.err, HasSubstr(why));
     Line(running, 1);
   }
+}
+
+// Of a real-time program, which locks its memory.
+TEST_F(Attach, IsRefusedIfNoMoreMemoryMayBeLocked) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  Command command = CommandFor(Launch::kBare, {"attach_harms", "lock"});
+  command.uid = 65534;
+  Running running(command);
+  if (!running.WaitForOutput("ready")) GTEST_SKIP() << "may not lock memory";
+  const RunResult attached = AttachTo(running);
+  EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+  EXPECT_THAT(attached.err, HasSubstr("RLIMIT_MEMLOCK")) << attached.Describe();
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
 }
 
 // A call in one of their threads would end these programs. They continue.
@@ -735,6 +752,43 @@ TEST_F(Attach, DoesNotDetachWithANewThreadWhoseFilterWasNotExamined) {
   EXPECT_TRUE(detached.exited(3)) << detached.Describe();
   EXPECT_THAT(detached.out, HasSubstr("has a seccomp filter that was not read"));
   EXPECT_THAT(detached.out, HasSubstr("Run holdfast detach " + Pid(running) + " as root"));
+  Line(running, 2);
+}
+
+// The new program is another one: it has no library.
+TEST_F(Attach, SaysAtTheEndThatAnotherProgramWasExecuted) {
+  Command command = CommandFor(Launch::kBare, {"waits_for_input"});
+  command.argv = {"/bin/sh", "-c", "echo ready; read line; exec \"$0\"", command.argv[0]};
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  Running tool({.argv = {"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1", Tool(), "attach", Pid(running), "-o", out(),
+                         "--tables", tables(), "--for", "1h"}});
+  ASSERT_TRUE(tool.WaitForOutput("profiles go to "));
+  running.Write("x\n");
+  ASSERT_TRUE(running.WaitForOutput("ready\nready"));
+  tool.Signal(SIGINT);
+  const RunResult ended = tool.Wait();
+  EXPECT_TRUE(ended.exited(3)) << ended.Describe();
+  EXPECT_THAT(ended.out,
+              HasSubstr("has executed another program, which is not recorded: holdfast attach " + Pid(running)));
+}
+
+TEST_F(Attach, SaysThatTheExporterHasEnded) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  ASSERT_TRUE(AttachTo(running, {"--exact"}).exited(0));
+  Line(running, 1);
+  for (const pid_t exporter : Exporters()) kill(exporter, SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return Exporters().empty(); }));
+  const RunResult detached = RunTool({"detach", Pid(running), "--tables", tables(), "--quiet"});
+  EXPECT_TRUE(detached.exited(3)) << detached.Describe();
+  EXPECT_THAT(detached.err,
+              HasSubstr("the last profiles are not written, because their exporter has ended: holdfast dump " +
+                        Pid(running) + " writes them."));
+  const RunResult dumped = RunTool({"dump", Pid(running), "--tables", tables()});
+  EXPECT_TRUE(dumped.exited(0)) << dumped.Describe();
   Line(running, 2);
 }
 
