@@ -1,6 +1,7 @@
 #include "sampler/capture/module_table.h"
 
 #include <link.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <atomic>
@@ -148,6 +149,17 @@ bool RemainsLoaded(const Entry& entry) {
   const uintptr_t last = at + entry.build_id_bytes - 1;
   return PageReadable(at) && (PageOf(at) == PageOf(last) || PageReadable(last)) &&
          BuildIdHash(entry.build_id_at, entry.build_id_bytes) == entry.build_id;
+}
+
+// The same where another thread may unload the module now: a copy by the kernel fails instead of faulting.
+bool RemainsLoadedUnseen(const Entry& entry) {
+  if (PlaceOf(entry.dynamic) != entry.place.load(std::memory_order_relaxed)) return false;
+  uint8_t copy[64];
+  const size_t bytes = entry.build_id_bytes;
+  const iovec here = {copy, bytes}, there = {const_cast<uint8_t*>(entry.build_id_at), bytes};
+  return bytes != 0 && bytes <= sizeof copy &&
+         RawSyscall(SYS_process_vm_readv, RawSyscall(SYS_getpid), &here, 1, &there, 1, 0) == static_cast<long>(bytes) &&
+         BuildIdHash(copy, bytes) == entry.build_id;
 }
 
 const Entry* FindKnown(const dl_find_object& found) {
@@ -424,7 +436,7 @@ void MarkModulesUnloadedUnseen() {
     if (states[i].load(std::memory_order_relaxed) != LoadState::kLoaded) continue;
     Entry& entry = entries[i];
     // Without a build id nothing tells one module from another. It is recorded once more.
-    if (entry.build_id_bytes == 0 || !RemainsLoaded(entry)) SetUnloaded(&entry, true);
+    if (!RemainsLoadedUnseen(entry)) SetUnloaded(&entry, true);
   }
 }
 

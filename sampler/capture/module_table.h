@@ -37,7 +37,8 @@ ModuleSight SightModule(const dl_find_object& found);
 
 // Call after a dlclose: marks the recorded modules that are no longer loaded.
 void MarkUnloadedModules();
-// The same after a time when dlclose was not seen: another module may have been loaded at the same place since.
+// The same after a time when dlclose was not seen: another module may have been loaded at the same place since, and
+// may go away while this looks at it.
 void MarkModulesUnloadedUnseen();
 
 // Flags of the executable's record (module_flags.h). Before the first sample, and from any thread.

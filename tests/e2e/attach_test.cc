@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/profiled.h"
@@ -860,6 +861,15 @@ TEST_F(Attach, OfAChildOfADetachedProgram) {
   EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), 100);
 }
 
+// Where /proc/PID/maps has the file first.
+std::string StartOf(const Running& running, const std::string& file) {
+  std::istringstream maps(ReadFile("/proc/" + std::to_string(running.pid()) + "/maps"));
+  for (std::string line; std::getline(maps, line);) {
+    if (line.ends_with(file)) return line.substr(0, line.find('-'));
+  }
+  return "";
+}
+
 // The second library is at the same place, and was loaded while nobody saw it.
 TEST_F(Attach, ASecondTimeAfterALibraryWasReplaced) {
   const std::string plugin = folder() + "/plugin.so";
@@ -871,10 +881,14 @@ TEST_F(Attach, ASecondTimeAfterALibraryWasReplaced) {
     running.Write(line + "\n");
     ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(++lines) + "\n"));
   };
+  std::string place;
   for (const char* which : {"first", "second"}) {
     std::filesystem::copy_file(ProgramPath(std::string("replaced_plugin_") + which + ".so"), plugin + ".new");
     std::filesystem::rename(plugin + ".new", plugin);
     send("k " + plugin);
+    const std::string here = StartOf(running, plugin);
+    EXPECT_NE(here, "");
+    EXPECT_EQ(std::exchange(place, here), which == std::string("first") ? "" : here);
     const RunResult attached = AttachTo(running, {"--exact"});
     ASSERT_TRUE(attached.exited(0)) << attached.Describe();
     send("p");
