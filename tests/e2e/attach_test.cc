@@ -1442,6 +1442,58 @@ TEST_F(Attach, SaysWhatToDoInsteadOfOptionsThatItLacks) {
   }
 }
 
+// What Yama does, on any kernel: the tool sees this scope, and is refused. Root is only refused where the scope is 3.
+TEST_F(Attach, NamesTheScopeOfYama) {
+  if (geteuid() != 0 || !CanMakeNamespaces()) GTEST_SKIP() << "needs root and namespaces";
+  constexpr uid_t kNobody = 65534;
+  Command command = CommandFor(Launch::kBare, {"waits_for_input"});
+  command.uid = kNobody;
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const std::string refuse = std::to_string(SYS_process_vm_readv) + "/9/0/" + std::to_string(EPERM);
+  const auto attach = [&](const std::string& scope, const std::string& user) {
+    return Execute(
+        {.argv = {"unshare", "--mount", "/bin/sh", "-c",
+                  "mount -t tmpfs tmpfs /proc/sys/kernel && mkdir /proc/sys/kernel/yama && "
+                  "echo \"$0\" >/proc/sys/kernel/yama/ptrace_scope && exec \"$@\"",
+                  scope, "setpriv", "--reuid=" + user, "--regid=" + user, "--clear-groups", ProgramPath("under_filter"),
+                  "answer", refuse, "--", Tool(), "attach", Pid(running), "-o", out()}});
+  };
+  for (const char* scope : {"1", "2"}) {
+    const RunResult refused = attach(scope, std::to_string(kNobody));
+    EXPECT_TRUE(refused.exited(3)) << refused.Describe();
+    EXPECT_THAT(refused.err,
+                HasSubstr("kernel.yama.ptrace_scope is " + std::string(scope) + "; as root: holdfast attach " +
+                          Pid(running) + ", or sysctl -w kernel.yama.ptrace_scope=0"));
+  }
+  for (const char* user : {"65534", "0"}) {
+    const RunResult refused = attach("3", user);
+    EXPECT_TRUE(refused.exited(3)) << refused.Describe();
+    EXPECT_THAT(refused.err,
+                HasSubstr("kernel.yama.ptrace_scope is 3, so that nobody may look into a process until the next boot"));
+  }
+  Line(running, 1);
+}
+
+// As a kernel with CET describes such a thread. Where it has none, the line is empty.
+TEST_F(Attach, IsRefusedWhereAThreadHasAShadowStack) {
+  if (geteuid() != 0 || !CanMakeNamespaces()) GTEST_SKIP() << "needs root and namespaces";
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const std::string real = "/proc/" + Pid(running) + "/status", status = folder() + "/status";
+  const std::string before = ReadFile(real).substr(0, ReadFile(real).find("x86_Thread_features:"));
+  for (const bool has : {true, false}) {
+    WriteFile(status, before + (has ? "x86_Thread_features:\tshstk \nx86_Thread_features_locked:\tshstk wrss \n"
+                                    : "x86_Thread_features:\t\nx86_Thread_features_locked:\tshstk wrss \n"));
+    const RunResult doctor =
+        Execute({.argv = {"unshare", "--mount", "/bin/sh", "-c", "mount --bind \"$0\" " + real + " && exec \"$@\"",
+                          status, Tool(), "doctor", Pid(running), "--attach"}});
+    EXPECT_EQ(doctor.out.find("uses a shadow stack, which allows no borrowed thread") != std::string::npos, has)
+        << doctor.Describe();
+  }
+  Line(running, 1);
+}
+
 TEST_F(Attach, IsRefusedWithTheReason) {
   const auto expect_refused = [&](const Running& running, const std::string& why) {
     const RunResult attached = AttachTo(running);
