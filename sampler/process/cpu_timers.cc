@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/utsname.h>
 
 #include <bit>
@@ -10,6 +11,7 @@
 #include "sampler/arch/call_on_stack.h"
 #include "sampler/capture/little_stack.h"
 #include "sampler/contract/clock.h"
+#include "sampler/contract/mapped_ranges.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/process/interrupted_call.h"
@@ -57,6 +59,23 @@ using Slot = std::atomic<uint64_t>;
 extern Slot slots[];
 bool IsOurs(const void* value);
 void Sample(const siginfo_t& info, const ucontext_t& context);
+void StopForProgramsTimer(const siginfo_t& info);
+
+// The kernel checks all CPU timers at the same tick, so SIGPROF of setitimer often is pending together with our signal. If
+// our action blocked it, the kernel would give it to another thread: its call would fail with EINTR.
+constexpr uint64_t BitOf(int signal) { return uint64_t{1} << (signal - 1); }
+constexpr uint64_t kOfTimers = BitOf(SIGPROF) | BitOf(SIGVTALRM) | BitOf(SIGXCPU);
+
+// Whether the program has a CPU timer by setitimer (gprof, a profiler, a watchdog), which takes its samples in code of
+// ours if ours are taken at the same tick.
+bool HasProgramsTimer() {
+  uint64_t words[4] = {};
+  for (const int which : {ITIMER_PROF, ITIMER_VIRTUAL}) {
+    if (!SyscallFailed(RawSyscall(SYS_getitimer, which, words)) && (words[0] | words[1] | words[2] | words[3]) != 0)
+      return true;
+  }
+  return false;
+}
 
 bool SetAction(int number, const KernelAction* action, KernelAction* before) {
   return !SyscallFailed(RawSyscall(SYS_rt_sigaction, number, action, before, kMaskBytes));
@@ -97,10 +116,14 @@ void OnSignal(int number, siginfo_t* info, void* given) {
     return PassOn(number, info, context);
   // Sequentially consistent, like the end of all timers: either EndCpuTimers sees this handler, or it sees the end.
   in_handler.fetch_add(1);
+  constexpr uint64_t kAll = ~uint64_t{0};
+  RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &kAll, nullptr, kMaskBytes);
   if (UNLIKELY(info->si_value.sival_ptr == slots)) {
     const auto sp = *reinterpret_cast<const uintptr_t*>(static_cast<const char*>(given) + kSignalSpOffset);
     const uintptr_t here = reinterpret_cast<uintptr_t>(given), bytes = sp - here;
     if (sp > here && bytes < kLargestFrame) frame_bytes.store(bytes, std::memory_order_relaxed);
+  } else if (UNLIKELY(HasProgramsTimer())) {
+    StopForProgramsTimer(*info);
   } else if (interval_ns.load() != 0) {
     Sample(*info, *context);
   }
@@ -132,9 +155,10 @@ bool InstallHandler() {
   if (!SetAction(kCpuSignal, nullptr, &before)) return false;
   if (before.handler == ours) return true;
   if (before.handler != 0) StorePrevious(before);
-  // All signals wait: the handler needs no second frame of theirs, and none of theirs jumps out of it.
+  // All signals wait: the handler needs no second frame of theirs, and none of theirs jumps out of it. See kOfTimers for
+  // those that wait only from the handler's first call on.
   const KernelAction action = {ours, SA_SIGINFO | SA_RESTART | kRestorerFlag | (IsGo() ? uint64_t{SA_ONSTACK} : 0),
-                               reinterpret_cast<uintptr_t>(&HoldfastSignalReturn), ~uint64_t{0}};
+                               reinterpret_cast<uintptr_t>(&HoldfastSignalReturn), ~kOfTimers};
   KernelAction replaced{};
   if (!SetAction(kCpuSignal, &action, &replaced)) return false;
   // glibc has installed its own in between.
@@ -200,6 +224,9 @@ constinit bool handlers_are_masked = false;
 
 // A thread with less left than this much has no timer: the kernel needs up to 4 KiB for a signal, we as much.
 constexpr uintptr_t kStackForTimer = 16 << 10;
+// The least stack of a thread for which another one makes the timer. glibc's default is 8 MiB; Go's threads have 64 KiB and
+// more.
+constexpr uint64_t kStackForTimerOfOthers = 64 << 10;
 constexpr int64_t kSweepEveryNs = 100'000'000;
 
 bool IsOurs(const void* value) {
@@ -434,6 +461,7 @@ CpuState Decide() {
     utsname system{};
     if (SyscallFailed(RawSyscall(SYS_uname, &system)) || !DefersCpuTimers(system.release)) return CpuState::kOldKernel;
   }
+  if (HasProgramsTimer()) return CpuState::kProgramsTimer;
   LearnInterruptedCalls();
   if (!InstallHandler()) return CpuState::kRefused;
   if (!handlers_are_masked) {
@@ -452,6 +480,14 @@ void Report(CpuState now) {
   shown.state.store(now, std::memory_order_relaxed);
   shown.timers.store(timer_count.load(std::memory_order_relaxed), std::memory_order_relaxed);
   shown.applied.store(cpu_applied.load(std::memory_order_relaxed), std::memory_order_release);
+}
+
+// In the handler. Each thread deletes its own timer, at its next signal.
+void StopForProgramsTimer(const siginfo_t& info) {
+  if (interval_ns.exchange(0) != 0) Report(CpuState::kProgramsTimer);
+  auto* slot = static_cast<Slot*>(info.si_value.sival_ptr);
+  const uint64_t value = slot->load(std::memory_order_acquire);
+  if (OwnerOf(value) == static_cast<uint32_t>(RawSyscall(SYS_gettid))) Delete(slot, value);
 }
 
 void BumpChanges() {
@@ -484,8 +520,14 @@ void GiveTimersToOthers(SharedTable* table) {
   GiveTimer(static_cast<uint32_t>(process.pid), true, every_ns);
   const uint32_t threads = LiveThreadSlots(table);
   for (uint32_t i = 0; i < threads; ++i) {
-    const auto id = static_cast<uint32_t>(LiveThreadAt(table, i)->who.load(std::memory_order_relaxed));
-    if (id != 0 && GiveTimer(id, true, every_ns) == -EAGAIN) LeaveOut();
+    const uint64_t who = LiveThreadAt(table, i)->who.load(std::memory_order_relaxed);
+    const auto id = static_cast<uint32_t>(who);
+    if (id == 0) continue;
+    // Only the thread itself knows how much stack it has left: one with a small stack, or a stack of the program's own,
+    // asks at its next slow path.
+    const uint64_t stack_bytes = StackBytes(table->At<Row>(static_cast<Offset>(who >> kNotedRowShift))->size_class);
+    const bool may_be_cramped = stack_bytes < kStackForTimerOfOthers;
+    if (may_be_cramped ? stack_bytes != 0 : GiveTimer(id, true, every_ns) == -EAGAIN) LeaveOut();
   }
 }
 

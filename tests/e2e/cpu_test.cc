@@ -249,6 +249,25 @@ TEST_F(Cpu, TakesAtMostAQuarterOfTheSignalsThatMayBePending) {
   EXPECT_GE(heap[0].CommentNumber("lost cpu-timers-full"), 20) << heap[0].Summary();
 }
 
+// The kernel looks at both timers at the same tick. Ours must not move the program's signal to a thread that sleeps.
+TEST_F(Cpu, IsNotSampledWhileTheProgramHasAProfilerOfItsOwn) {
+  const RunResult result = RunAs(Launch::kPreload, {"cpu_timer_cases", "profiler"}, {{"cpu", "1000"}});
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_EQ(result.out, "") << result.Describe();
+}
+
+// A timer that another thread makes must not send a signal to a thread that has no room for it on its stack.
+TEST_F(Cpu, ThatIsSwitchedOnLeavesOutThreadsWithLittleStack) {
+  Running running(CommandFor(Launch::kPreload, {"cpu_timer_cases", "little-stacks"}, {{"heap-interval", "64KiB"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const RunResult on = RunTool({"set", std::to_string(running.pid()), "cpu=1000", "--tables", tables()});
+  EXPECT_TRUE(on.exited(0)) << on.Describe();
+  EXPECT_THAT(on.err, ::testing::HasSubstr("cpu off → 1000 Hz, 2 threads with a timer")) << on.Describe();
+  running.Write("\n");
+  const RunResult result = running.Wait();
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+}
+
 TEST_F(Cpu, IsNotSampledBehindAFilterFromBeforeTheStart) {
   const RunResult result =
       RunAs(Launch::kPreload, {"cpu_timer_cases", "below-filter"}, {{"cpu", "1000"}, {"heap-interval", "1"}});

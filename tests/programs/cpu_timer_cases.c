@@ -476,6 +476,7 @@ static void OnProf(int number, siginfo_t* info, void* context) {
 static void Called(union sigval value) { atomic_fetch_add(&called, value.sival_int == 42); }
 static void Timers(double seconds) {
   (void)seconds;
+  BurnCpu(0.1);  // with a timer of its own, a program takes no samples
   struct sigaction action = {.sa_sigaction = OnProf, .sa_flags = SA_SIGINFO | SA_RESTART};
   EXPECT(sigaction(SIGPROF, &action, NULL) == 0 && sigaction(SIGRTMIN + 3, &action, NULL) == 0);
   const struct itimerval every = {{0, 5000}, {0, 5000}};
@@ -490,6 +491,76 @@ static void Timers(double seconds) {
   EXPECT(timer_settime(cpu, 0, &often, NULL) == 0 && timer_settime(real, 0, &often, NULL) == 0);
   while (atomic_load(&profs) < 10 || atomic_load(&alarms) < 10 || atomic_load(&called) < 10) BurnCpu(0.01);
   EXPECT(timer_delete(cpu) == 0 && timer_delete(real) == 0);
+}
+
+// A profiler of the program's own (gprof): its signals reach the thread that computes, and main sleeps its whole time.
+static atomic_int profs_in_main, may_end;
+static pid_t main_thread;
+static void OnProfOf(int number) {
+  (void)number;
+  atomic_fetch_add(syscall(SYS_gettid) == main_thread ? &profs_in_main : &profs, 1);
+}
+static void* ComputesUntilTold(void* unused) {
+  free(malloc(1 << 20));
+  while (!atomic_load(&may_end)) BurnCpu(0.01);
+  return unused;
+}
+static void Profiler(double seconds) {
+  (void)seconds;
+  main_thread = (pid_t)syscall(SYS_gettid);
+  struct sigaction action = {.sa_handler = OnProfOf, .sa_flags = SA_RESTART};
+  EXPECT(sigaction(SIGPROF, &action, NULL) == 0);
+  const struct itimerval every = {{0, 5000}, {0, 5000}}, none = {{0, 0}, {0, 0}};
+  EXPECT(setitimer(ITIMER_PROF, &every, NULL) == 0);
+  const pthread_t computes = Start(ComputesUntilTold, NULL);
+  while (atomic_load(&profs) < 100 && !atomic_load(&wrong)) {
+    const struct timespec while_it_computes = {0, 50000000};
+    EXPECT(nanosleep(&while_it_computes, NULL) == 0);
+  }
+  EXPECT(setitimer(ITIMER_PROF, &none, NULL) == 0);
+  atomic_store(&may_end, 1);
+  EXPECT(pthread_join(computes, NULL) == 0);
+  EXPECT(atomic_load(&profs_in_main) == 0);
+}
+
+static atomic_int ended;
+static void* Allocates(void* unused) {
+  while (!atomic_load(&ended)) {
+    const struct timespec little = {0, 100000};
+    free(malloc(100000));
+    nanosleep(&little, NULL);
+  }
+  return unused;
+}
+
+// ---- Threads with little stack ----
+
+static atomic_int has_begun;
+static void* FillsItsStack(void* unused) {
+  char filled[10000];
+  memset(filled, 1, sizeof filled);
+  volatile char* const touched = filled;
+  atomic_fetch_add(&has_begun, 1);
+  while (!atomic_load(&may_end)) {
+    for (size_t i = 0; i < sizeof filled; i += 64) ++touched[i];
+  }
+  return unused;
+}
+// A thread that computes and has no room for a signal on its stack, until input comes.
+static void LittleStacks(double seconds) {
+  (void)seconds;
+  pthread_attr_t small;
+  EXPECT(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, 16384) == 0);
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, &small, FillsItsStack, NULL) == 0);
+  const pthread_t allocates = Start(Allocates, NULL);
+  while (atomic_load(&has_begun) == 0) sched_yield();
+  puts("ready");
+  fflush(stdout);
+  getchar();
+  atomic_store(&may_end, 1);
+  atomic_store(&ended, 1);
+  EXPECT(pthread_join(thread, NULL) == 0 && pthread_join(allocates, NULL) == 0);
 }
 
 // ---- A filter that kills for what timers need ----
@@ -575,17 +646,8 @@ static void BelowFilter(double seconds) {
 
 // ---- Switched on and off from outside ----
 
-static atomic_int ended;
 static void* Computes(void* unused) {
   while (!atomic_load(&ended)) BurnCpu(0.01);
-  return unused;
-}
-static void* Allocates(void* unused) {
-  while (!atomic_load(&ended)) {
-    const struct timespec little = {0, 100000};
-    free(malloc(100000));
-    nanosleep(&little, NULL);
-  }
   return unused;
 }
 // Overwrites its environment, as a server does for its title in the list of processes.
@@ -624,6 +686,8 @@ int main(int count, char** arguments) {
                {"jumps-within", JumpsWithin},
                {"coroutines", Coroutines},
                {"timers", Timers},
+               {"profiler", Profiler},
+               {"little-stacks", LittleStacks},
                {"filter", Filter},
                {"threads", Threads},
                {"together", Together},

@@ -176,7 +176,7 @@ class ProcessSeries {
     std::vector<uint32_t> order;
     bool by_births = false;
     int64_t origin_ns = 0;
-    Lasting lasting;
+    Lasting lasting = {};
   };
   Timeline MakeTimeline() const;
   // The judgement of a process by the course of one run, instead of by snapshots.
