@@ -450,6 +450,64 @@ TEST_F(ThreadLooksTest, AWaitThatBeginsDuringALookIsFound) {
   EXPECT_GE(locks, kThreads - 1);
 }
 
+// Idle threads of a server: looks at them are rare, and their work is short.
+TEST_F(ThreadLooksTest, ShortWaitsAfterLongOnesAreNotLost) {
+  constexpr int kThreads = 40;
+  MakeLooks();
+  Look();
+  const int64_t start_ns = now_ns_;
+  std::minstd_rand random(1);
+  struct One {
+    bool reads = false;
+    int64_t until_ns = 0, entered_ns = 0, turns = 1;
+  };
+  std::vector<One> threads(kThreads);
+  for (int i = 0; i < kThreads; ++i) {
+    Begin(kPid + 1 + i, "waits");
+    Set(kPid + 1 + i, 1000, 0, 1, InCall(SYS_nanosleep));
+    threads[i].entered_ns = start_ns;
+    threads[i].until_ns = start_ns + (1 + i) * 50 * kMs;
+  }
+  double reads_ns = 0;
+  const auto go = [&] {
+    for (int i = 0; i < kThreads; ++i) {
+      One& one = threads[i];
+      if (one.until_ns > now_ns_) continue;
+      while (one.until_ns <= now_ns_) {
+        if (one.reads) reads_ns += static_cast<double>(one.until_ns - one.entered_ns);
+        one.reads = !one.reads;
+        ++one.turns;
+        one.entered_ns = one.until_ns;
+        one.until_ns +=
+            one.reads ? 50 * kMs : static_cast<int64_t>(std::uniform_real_distribution<>(1.5e9, 2.5e9)(random));
+      }
+      Set(kPid + 1 + i, 1000 * one.turns, 0, one.turns, InCall(one.reads ? SYS_read : SYS_nanosleep));
+    }
+  };
+  while (now_ns_ < start_ns + 300 * kSecond) LookAt(go);
+  // Looks find about a third of 6,000 reads. The seeds are fixed.
+  EXPECT_NEAR(Of(SumOf(Times(), "waits"), ThreadDoes::kIo), reads_ns, 0.1 * reads_ns);
+}
+
+// Its time ends where it ended.
+TEST_F(ThreadLooksTest, AFirstThreadThatEndsBeforeTheOthersLivesNoLonger) {
+  Begin(kPid + 1, "other");
+  Set(kPid + 1, 1000, 0, 1, InCall(SYS_read));
+  MakeLooks();
+  for (int i = 0; i < 10; ++i) Look();
+  const auto lived = static_cast<double>(now_ns_ - 1000 * kSecond);
+  Set(kPid, 5000, 0, 2, "-1 0x0 0x0\n");
+  SetStat(kPid, 'Z');
+  for (int i = 0; i < 30; ++i) Look();
+  const ThreadTimes& times = Times();
+  const ThreadTime main = SumOf(times, "main"), other = SumOf(times, "other");
+  EXPECT_EQ(main.threads, 1u);
+  EXPECT_LE(main.lived_ns, lived + 80e6);
+  EXPECT_NEAR(AllOf(main), main.lived_ns, 1e3);
+  EXPECT_GT(other.lived_ns, 2 * lived);
+  EXPECT_NEAR(RowsOf(times, "main"), main.lived_ns, 1e3);
+}
+
 struct Case {
   std::string name, syscall;
   char letter;
@@ -488,6 +546,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"WaitsForAPage", "-1 0x7ffc0000 0x401000\n", 'D', ThreadDoes::kIo},
                       Case{"IsStopped", "-1 0x7ffc0000 0x401000\n", 'T', ThreadDoes::kStopped},
                       Case{"IsStoppedInACall", InCall(SYS_read), 'T', ThreadDoes::kStopped},
+                      Case{"IsAWorkerOfTheKernel", "426 0x3 0x1 0x0 0x2 0x0 0x0 0x0 0x0\n", 'S', ThreadDoes::kUnknown},
                       Case{"HasEndedBeforeTheOthers", "-1 0x0 0x0\n", 'Z', ThreadDoes::kUnknown}),
     [](const auto& info) { return info.param.name; });
 

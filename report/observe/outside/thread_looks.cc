@@ -41,8 +41,7 @@ constexpr int64_t kMeanStep = 50 * kMs, kLongestMeanStep = 125 * kMs;
 // long waits for a CPU on a saturated machine are not recognized.
 constexpr double kThreadsAtFullRate = 40;
 constexpr double kShareOfThreadLooks = 50;  // at most 1/50 of a core
-// The time to the next look must not depend on what this look finds: threads that are often found after short times would get
-// too little. So it depends on the mean of this many looks.
+// The rate of looks follows means of this many, so that one costly look does not delay the next one for long.
 constexpr double kLooksOfMean = 16;
 // /proc has the start of a thread in hundredths of a second, rounded down.
 constexpr int64_t kHalfTick = 5 * kMs;
@@ -185,6 +184,7 @@ class ThreadLooks::Looker {
       } else {
         ++looked_at;
         any_gone |= !LookAt(&thread);
+        if (thread.is_zombie) End(&thread);
       }
     }
     struct stat info;
@@ -207,6 +207,7 @@ class ThreadLooks::Looker {
     Look(table, /*now_or_never=*/true);
     const bool is_last = table.RecordsNoMore();
     for (auto& [id, thread] : threads_) {
+      if (thread.has_ended) continue;
       thread.time.name = NameIndex(NameOf(thread), thread.time.name);
       Close(&thread, is_last);
     }
@@ -251,7 +252,9 @@ class ThreadLooks::Looker {
     std::sort(times->rows.begin(), times->rows.end(), [](const ThreadTimeRow& a, const ThreadTimeRow& b) {
       return std::tuple(a.name, a.does, a.call, a.lock, a.stack) < std::tuple(b.name, b.does, b.call, b.lock, b.stack);
     });
-    for (const auto& [id, thread] : threads_) times->threads.push_back(thread.Told(LanesUpTo(thread)));
+    for (const auto& [id, thread] : threads_) {
+      if (!thread.has_ended) times->threads.push_back(thread.Told(LanesUpTo(thread)));
+    }
     times->threads.insert(times->threads.end(), ended_.begin(), ended_.end());
     for (const auto& [name, sum] : sums_) times->threads.push_back(sum);
     return times;
@@ -338,6 +341,7 @@ class ThreadLooks::Looker {
     int64_t queued_since_ns = 0;  // has waited for a CPU at least since then; 0: has run since the last look but one
     double share_on_cpu = 1;      // of the time that the thread ran or waited for a CPU, between the last two looks
     bool is_gone = false;
+    bool is_zombie = false, has_ended = false;
     // The open period: by state, not yet scaled.
     std::vector<std::pair<uint32_t, double>> credits;
     double credited_ns = 0;
@@ -448,7 +452,9 @@ class ThreadLooks::Looker {
       const int64_t now_ns = process_.now_ns();
       thread.began_ns = std::min(*began + kHalfTick, now_ns);
       thread.time.began_wall_ns = NowNs(CLOCK_REALTIME) - (now_ns - thread.began_ns);
-      LookAt(&threads_.emplace(id, std::move(thread)).first->second);
+      Thread& listed = threads_.emplace(id, std::move(thread)).first->second;
+      LookAt(&listed);
+      if (listed.is_zombie) End(&listed);
     }
     NoteUnlisted(unlisted);
     absl::erase_if(threads_, [](const auto& entry) { return entry.second.looks == 0; });
@@ -498,6 +504,7 @@ class ThreadLooks::Looker {
 
   // Returns false if the thread has ended.
   bool LookAt(Thread* thread) {
+    if (thread->has_ended) return true;
     const std::optional<Schedule> schedule = ReadSchedule(*thread);
     // Where threads wait long for a CPU, so does this one: its looks at the first and the last thread are seconds apart.
     const int64_t now_ns = process_.now_ns();
@@ -514,7 +521,7 @@ class ThreadLooks::Looker {
     }
     const bool is_first = thread->looks++ == 0;
     const Schedule before = std::exchange(thread->schedule, *schedule);
-    const uint32_t state_before = thread->state, with_holder_before = thread->with_holder;
+    const uint32_t state_before = thread->state;
     if (const uint64_t cpu_ns = schedule->cpu_ns - before.cpu_ns, waited_ns = schedule->waited_ns - before.waited_ns;
         cpu_ns + waited_ns > 0)
       thread->share_on_cpu = static_cast<double>(cpu_ns) / static_cast<double>(cpu_ns + waited_ns);
@@ -550,13 +557,11 @@ class ThreadLooks::Looker {
         thread->cpu_ns = schedule->cpu_ns;
         thread->waited_ns = schedule->waited_ns;
       } else {
-        Credit(thread, thread->with_holder, static_cast<double>(now_ns - thread->began_ns) / 2);
+        Credit(thread, thread->with_holder, static_cast<double>(now_ns - thread->began_ns));
       }
       return true;
     }
-    const auto passed = static_cast<double>(now_ns - thread->last_ns);
-    Credit(thread, with_holder_before, passed / 2);
-    Credit(thread, thread->with_holder, passed / 2);
+    Credit(thread, thread->with_holder, static_cast<double>(now_ns - thread->last_ns));
     AddToLane(thread, now_ns, static_cast<double>(schedule->cpu_ns - before.cpu_ns),
               static_cast<double>(schedule->waited_ns - before.waited_ns), state_before);
     thread->last_ns = now_ns;
@@ -637,7 +642,7 @@ class ThreadLooks::Looker {
   // The end was at some time since the last look: half of that time is counted. If the thread ran at the last look, nobody
   // knows how much of the rest it ran.
   void End(Thread* thread) {
-    if (thread->looks == 0) return;
+    if (thread->looks == 0 || std::exchange(thread->has_ended, true)) return;
     // The end of the process may be noticed late.
     const int64_t longest = ended_process_ ? kSecond : INT64_MAX;
     thread->tail_ns = static_cast<double>(std::min(process_.now_ns() - thread->last_ns, longest)) / 2;
@@ -666,6 +671,7 @@ class ThreadLooks::Looker {
   int64_t SeenCpuNs() const {
     auto seen = static_cast<int64_t>(ended_cpu_ns_);
     for (const auto& [id, thread] : threads_) {
+      if (thread.has_ended) continue;
       seen += static_cast<int64_t>(thread.schedule.cpu_ns);
       // The kernel brings schedstat up to date at ticks.
       if (thread.state == kRan) seen += kLongestTick;
@@ -702,6 +708,7 @@ class ThreadLooks::Looker {
       return unknown_state_;
     }
     if (doing.runs) return kRan;
+    thread->is_zombie = doing.has_ended;
     State state = doing.state;
     if (state.does == ThreadDoes::kUnknown) return unknown_state_;
     // After a stop the kernel continues a sleep or a poll in another call, at the same place.
@@ -719,7 +726,7 @@ class ThreadLooks::Looker {
 
   struct Doing {
     int fails = 0;  // errno: it cannot be read
-    bool runs = false;
+    bool runs = false, has_ended = false;
     State state = {ThreadDoes::kUnknown, WaitKind::kNone, -1, 0, kNoStack};
     uint64_t sp = 0, pc = 0;
   };
@@ -745,6 +752,11 @@ class ThreadLooks::Looker {
     for (size_t i = in_call ? 0 : 6; i < words.size(); ++i) words[i] = strtoull(next, &next, 16);
     doing.sp = words[6];
     doing.pc = words[7];
+    // A worker that the kernel made for io_uring: the call is the one that made it.
+    if (in_call && doing.sp == 0 && doing.pc == 0) {
+      state.call = -1;
+      return doing;
+    }
     const char letter = in_call && !MayBeStopped() ? 'S' : StateLetter(thread);
     const bool is_stopped = letter == 'T' || letter == 't';
     if (in_call) {
@@ -752,7 +764,9 @@ class ThreadLooks::Looker {
       if (!is_stopped && (state.call == SYS_futex || state.call == SYS_restart_syscall)) FindWait(thread, &state);
     } else if (letter == 'R') {
       doing.runs = true;
-    } else if (letter != 'Z' && letter != 'X') {  // waits for a page, or has ended while other threads still run
+    } else if (letter == 'Z' || letter == 'X') {
+      doing.has_ended = true;  // the first thread, while others still run
+    } else {                   // waits for a page
       state.does = is_stopped ? ThreadDoes::kStopped : ThreadDoes::kIo;
     }
     if (state.does != ThreadDoes::kCall) state.call = -1;

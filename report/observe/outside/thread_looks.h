@@ -6,15 +6,16 @@
 //     the table   the thread's ongoing wait                                     lock
 //     the lock    its holder, and what the holder does at this moment           what locks are held for
 //
-// The time that schedstat leaves is the time blocked, exact as a whole. The looks divide it: each look gives its state half
-// of the time since the last look and half of the time to the next one, and the sum is scaled to the time blocked. Time
-// between looks is random (50 ms on average; with more than 40 active threads up to 125 ms, so that 100 of them take less
-// than 1 % of a core), so that no rhythm of the program hides a state. If schedstat has not changed,
-// the thread has not run: the state and the stack are the last ones, and nothing more is read. A wait for a CPU is in
-// schedstat only when it ends; until then it is not taken for time blocked.
+// The time that schedstat leaves is the time blocked, exact as a whole. The looks divide it: each look gives its state the time
+// since the last look at this thread, and the sum is scaled to the time blocked. Not half of the time before and half of the
+// time after: what follows depends on what this look finds, as a quiet thread is looked at more rarely, so short waits after a
+// long one would get too little. Time between looks is random (50 ms on average; with more than 40 active threads up to
+// 125 ms, so that 100 of them take less than 1 % of a core), so that no rhythm of the program hides a state. If schedstat has
+// not changed, the thread has not run: the state and the stack are the last ones, and nothing more is read. A wait for a CPU
+// is in schedstat only when it ends; until then it is not taken for time blocked.
 //
 //     looks                  100 ms     150 ms      200 ms
-//     thread       ──read──────┼─lock──────┼─on CPU────┼──      lock: 25 + 25 ms, scaled
+//     thread       ──read──────┼─lock──────┼─on CPU────┼──      lock: 50 ms, scaled
 //
 // Sums only grow: a snapshot closes the periods of all threads, and the scale of a closed period does not change. The period
 // of a thread that is rarely blocked goes on until 16 looks found it blocked, or until the process ends or is detached from.
