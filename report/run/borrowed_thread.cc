@@ -35,6 +35,14 @@ holdfast_borrowed_code:
   call *0(%rbx)
   mov %rax, %r12
   mov (%rax), %r13d
+  mov 160(%rbx), %rax
+  test %rax, %rax
+  jz 9f
+  add %r12, %rax
+  mov (%rax), %rcx
+  mov %rcx, 168(%rbx)
+  movq $0, (%rax)
+9:
   mov $-1, %r14
   mov 120(%rbx), %r15
   test %r15, %r15
@@ -111,6 +119,13 @@ holdfast_borrowed_code:
   mov $3, %eax
   syscall
 2:
+  mov 160(%rbx), %rax
+  test %rax, %rax
+  jz 9f
+  add %r12, %rax
+  mov 168(%rbx), %rcx
+  mov %rcx, (%rax)
+9:
   mov %r13d, (%r12)
   mov $2, %edi
   lea 152(%rbx), %rsi
@@ -165,11 +180,13 @@ struct CallBlock {
   uint64_t path_end;                                // 136: where the number of the file in memory ends
   int64_t memory_error;                             // 144: a result
   uint64_t all_signals;                             // 152: blocked while the thread waits for us, so that it is here
+  int64_t dlerror_from_errno, dlerror_before;       // 160: 0 if unknown; what was there
 };
 static_assert(offsetof(CallBlock, path) == 32 && offsetof(CallBlock, handle) == 56 && offsetof(CallBlock, done) == 80 &&
               offsetof(CallBlock, patience) == 88 && offsetof(CallBlock, frame) == 104 &&
               offsetof(CallBlock, image) == 112 && offsetof(CallBlock, path_end) == 136 &&
-              offsetof(CallBlock, memory_error) == 144 && offsetof(CallBlock, all_signals) == 152);
+              offsetof(CallBlock, memory_error) == 144 && offsetof(CallBlock, all_signals) == 152 &&
+              offsetof(CallBlock, dlerror_from_errno) == 160 && offsetof(CallBlock, dlerror_before) == 168);
 
 // The frame that rt_sigreturn reads, as the kernel's headers lay it out.
 struct SignalFrame {
@@ -416,7 +433,8 @@ absl::StatusOr<std::unique_ptr<BorrowedThread>> BorrowedThread::Stop(pid_t pid, 
   auto state = std::make_unique<State>();
   state->pid = pid;
   state->thread = thread;
-  if (ptrace(PTRACE_SEIZE, thread, nullptr, PTRACE_O_TRACESYSGOOD) != 0) return TraceFailed("trace it");
+  if (ptrace(PTRACE_SEIZE, thread, nullptr, PTRACE_O_TRACESYSGOOD) != 0)
+    return errno == ESRCH ? absl::NotFoundError("has ended") : TraceFailed("cannot be traced");
   auto borrowed = std::unique_ptr<BorrowedThread>(new BorrowedThread(std::move(state)));
   State& s = *borrowed->state_;
   if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return TraceFailed("stop it");
@@ -536,6 +554,7 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   request.out_id = call.out_id;
   block.call = add(&request, sizeof request);
   block.all_signals = ~uint64_t{0};
+  block.dlerror_from_errno = code.dlerror_from_errno;
   block.patience = {kTracerPatienceNs / 1'000'000'000, kTracerPatienceNs % 1'000'000'000};
   bytes.resize((bytes.size() + 63) & ~size_t{63});
   block.frame = *data + bytes.size();

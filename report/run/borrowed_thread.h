@@ -35,6 +35,8 @@ namespace holdfast {
 // Addresses in the process.
 struct CodeAddresses {
   uint64_t errno_location = 0, dlopen = 0, dlsym = 0, dlerror = 0;
+  // How far after errno the thread keeps what dlerror will say, which a call of the dynamic linker changes; 0: unknown.
+  int64_t dlerror_from_errno = 0;
   uint64_t syscall_and_return = 0;  // "syscall; ret"
   uint64_t return_from_signal = 0;  // "mov $15, %rax; syscall"
 };

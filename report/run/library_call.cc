@@ -144,6 +144,7 @@ class Caller {
     const int64_t begun_us = NowNs() / 1000;
     absl::StatusOr<std::unique_ptr<BorrowedThread>> thread = BorrowedThread::Stop(pid_, choice.thread, kStopPatienceMs);
     if (!thread.ok()) {
+      if (absl::IsNotFound(thread.status())) return false;
       why_ = std::string(thread.status().message());
       if (!absl::IsAborted(thread.status())) return false;
       unstoppable_ = choice.thread;

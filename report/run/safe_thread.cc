@@ -24,6 +24,7 @@
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/search_order.h"
+#include "report/run/static_tls.h"
 #include "sampler/contract/records.h"
 
 namespace holdfast {
@@ -251,6 +252,7 @@ absl::Status ProcessCode::ReadLibc(const ModuleInfo& libc) {
     if (!found.has_value()) return absl::NotFoundError(fmt::format("its libc has no function {}", name));
     *address = libc_bias_ + found->start;
   }
+  addresses_.dlerror_from_errno = DlerrorFromErrno(pid_, libc);
   return FindInstructions(libc);
 }
 

@@ -222,4 +222,14 @@ absl::StatusOr<StaticTls> FreeStaticTls(pid_t pid) {
   return StaticTls{size - *descriptor - linker_words.used, alignment};
 }
 
+int64_t DlerrorFromErrno(pid_t pid, const ModuleInfo& libc) {
+  const auto exports = Exports::Of(pid, libc, nullptr);
+  if (!exports.has_value()) return 0;
+  // Both are thread-local variables of libc, so their distance is the same in each thread.
+  const auto result = exports->Find("__libc_dlerror_result"), error_number = exports->Find("errno");
+  return result.has_value() && error_number.has_value() && result->size == sizeof(uint64_t)
+             ? static_cast<int64_t>(result->start - error_number->start)
+             : 0;
+}
+
 }  // namespace holdfast

@@ -20,6 +20,8 @@
 
 namespace holdfast {
 
+struct ModuleInfo;
+
 struct StaticTls {
   uint64_t bytes = 0, alignment = 1;
 };
@@ -28,6 +30,9 @@ struct StaticTls {
 absl::StatusOr<StaticTls> StaticTlsNeededBy(const std::string& library);
 // What a process with a shared glibc has left. An error says what is unknown.
 absl::StatusOr<StaticTls> FreeStaticTls(pid_t pid);
+
+// Returns how far after errno a thread keeps what dlerror() will say; 0: unknown. `libc`: of the process.
+int64_t DlerrorFromErrno(pid_t pid, const ModuleInfo& libc);
 
 }  // namespace holdfast
 

@@ -1217,6 +1217,22 @@ TEST_P(AttachAtAMoment, WhileAThreadSetsIdsOfAllThreads) {
   ExpectEndsWithoutMistakes(running);
 }
 
+// The borrowed thread may be about to ask what the dynamic linker said last.
+TEST_P(AttachAtAMoment, BetweenAFailureAndItsExplanation) {
+  Running running(CommandFor(Launch::kBare, {GetParam()}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  for (int line = 0; line < 8;) {
+    Send(running, "fail", ++line);
+    EXPECT_TRUE(AttachTo(running).exited(0));
+    Send(running, "explain", ++line);
+    Send(running, "fail", ++line);
+    EXPECT_TRUE(DetachFrom(running).exited(0));
+    Send(running, "explain", ++line);
+  }
+  ExpectEndsWithoutMistakes(running);
+}
+
 // Forked children are profiled, executed programs are not.
 TEST_P(AttachAtAMoment, ChildrenOfAnAttachedProgram) {
   Running running(CommandFor(Launch::kBare, {GetParam()}));

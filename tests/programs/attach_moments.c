@@ -5,6 +5,7 @@
 //     child     a child answers from now on; the parent waits for the child's end
 //     steps     answers with the instructions of one malloc and one free, before "done"
 //     ids       from now on, a thread sets the group id to what it is, which interrupts all other threads
+//     fail      dlopen of a library that does not exist; `explain` expects what dlerror says of it
 //     calm      ends that thread, and those of `attach_moments LIBRARY`, which load and unload it all the time
 //     attach_moments inside    reads the lines in a function that qsort calls
 #define _GNU_SOURCE
@@ -108,6 +109,11 @@ static void Serve(void) {
       pthread_join(waiter, NULL);
     }
     if (strcmp(line, "ids\n") == 0) pthread_create(&sets_ids, NULL, SetIds, NULL);
+    if (strcmp(line, "fail\n") == 0 && dlopen("/nothing.so", RTLD_NOW) != NULL) ++mistakes;
+    if (strcmp(line, "explain\n") == 0) {
+      const char* const said = dlerror();
+      if (said == NULL || strstr(said, "/nothing.so") == NULL) ++mistakes;
+    }
     if (strcmp(line, "calm\n") == 0) is_calm = 1;
     if (strcmp(line, "fork\n") == 0) InAChild(0);
     if (strcmp(line, "exec\n") == 0) InAChild(1);
