@@ -413,6 +413,14 @@ class Attacher {
     Say(fmt::format("the options of its first attach stay. holdfast set {} changes intervals.", pid_));
   }
 
+  // Waits until the exporter has written the last profiles of an ended process, and has removed its table.
+  static void AwaitLastProfiles(const std::string& table) {
+    for (int waited_ms = 0; waited_ms < 10'000 && access(table.c_str(), F_OK) == 0; waited_ms += 5) {
+      constexpr timespec kPause = {0, 5'000'000};
+      nanosleep(&kPause, nullptr);
+    }
+  }
+
   // Until the time is over, or we are asked to end.
   int AwaitEnd(HeldSignals* signals) const {
     timespec now{};
@@ -422,9 +430,13 @@ class Attacher {
       return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
     };
     const uint64_t end_ns = now_ns() + for_ns_;
+    const absl::StatusOr<ProcessTable> process = FindTableOf(pid_, {tables_});
+    const std::string table = process.ok() ? fmt::format("{}/{}", process->folder, process->table.name()) : "";
     while (now_ns() < end_ns) {
-      if (IsGone(pid_))
+      if (IsGone(pid_)) {
+        AwaitLastProfiles(table);
         return CouldNotAttach(fmt::format("{}: has ended. Its profiles are in {}.", name_, Printable(out_.path())));
+      }
       if (signals->AskedToEnd(static_cast<int>(std::min<uint64_t>(200, (end_ns - now_ns()) / 1'000'000 + 1)))) break;
     }
     if (!MapsHoldfastLibrary(ReadOfProcess(pid_, "maps"))) {

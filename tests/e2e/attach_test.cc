@@ -375,6 +375,23 @@ TEST_F(Attach, ForATimeThenDetaches) {
   Line(running, 1);
 }
 
+// Its message comes when the last profiles are there.
+TEST_F(Attach, AwaitsTheProfilesOfAProgramThatEnds) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  Running tool({.argv = {"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1", Tool(), "attach", Pid(running), "-o", out(),
+                         "--tables", tables(), "--exact", "--for", "1h"}});
+  ASSERT_TRUE(tool.WaitForOutput("profiles go to "));
+  Line(running, 1);
+  running.Signal(SIGKILL);
+  running.Wait();
+  const RunResult ended = tool.Wait();
+  EXPECT_THAT(ended.out, HasSubstr("has ended. Its profiles are in "));
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), 100);
+}
+
 // Runs `holdfast attach` and kills all of it at the given use of ptrace or write to the process's memory, or only the process
 // that traces. Returns whether it was killed: it makes fewer of these. `earlier`: processes that trace before that one.
 bool KilledAtStep(const std::vector<std::string>& arguments, int step, bool only_tracer = false, int earlier = 0,
