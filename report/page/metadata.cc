@@ -213,6 +213,8 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
     json.Key("sampling").String(series.sampling).Key("period").Number(series.period);
     if (series.freed_at_exit != 0) json.Key("freedAtExit").Real(static_cast<double>(series.freed_at_exit) / 1e6);
     if (series.is_ended) json.Key("ended").Bool(true);
+    if (!series.older_blocks.empty())
+      json.Key("olderBlocks").String(fmt::format("{}: {}", kOlderBlocks, series.older_blocks));
     if (series.held_lock_delay_ns > 0) json.Key("heldLockDelay").Number(series.held_lock_delay_ns);
     if (series.lock_trouble.has_value()) json.Key("lockTrouble").Bool(true);
     json.Key("rows").Number(static_cast<int64_t>(series.rows.size()));

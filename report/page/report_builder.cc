@@ -216,6 +216,7 @@ void ReportBuilder::AddDetails(const ProfileFile& file, const FilteredStacks& st
   series->details_of = file.path;
   series->sampling = SamplingOf(profile);
   series->losses = LossesOf(profile);
+  series->older_blocks = OlderBlocksIn(profile);
   series->period = profile.period;
   series->program = profile.process().program;
   if (series->program.empty() && !profile.mappings.empty()) {

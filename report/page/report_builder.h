@@ -169,6 +169,7 @@ class ReportBuilder {
     int64_t held_lock_delay_ns = 0;           // of a block profile
     std::optional<LockTrouble> lock_trouble;  // of a block profile
     std::vector<std::string> comments, losses;
+    std::string older_blocks;                       // see OlderBlocksIn
     record::Profile records;                        // without single locks, waits, threads, the account and the course
     std::string deadlocks;                          // in words (report/analysis/locks/stuck.h), from the newest file
     std::string how_to_name;                        // what provides missing names, in words

@@ -5,6 +5,8 @@
 
 namespace holdfast {
 
+bool WasAttached(const Profile& profile) { return profile.process().attached && profile.process().parent_pid == 0; }
+
 bool LacksOlderBlocks(const Profile& profile) {
   return profile.process().parent_pid != 0 || profile.process().attached;
 }

@@ -11,6 +11,9 @@
 
 namespace holdfast {
 
+// Whether `holdfast attach` began to record the process itself, not the one that forked it.
+bool WasAttached(const Profile& profile);
+
 // Whether the process was forked or attached. Its older blocks are in no profile.
 bool LacksOlderBlocks(const Profile& profile);
 

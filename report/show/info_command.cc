@@ -107,10 +107,7 @@ void PrintRecords(const Profile& profile, std::ostream& out) {
     if (counters->own_table_steps != 0) print("own table_steps", counters->own_table_steps);
     if (counters->own_memory_probes != 0) print("own memory_probes", counters->own_memory_probes);
   }
-  if (process.attached && process.parent_pid == 0 && process.kind == "heap") {
-    const std::optional<MemoryAccount> account = AccountOf(profile);
-    print(kOlderBlocks, OlderBlocksText(account.has_value() ? &*account : nullptr));
-  }
+  if (const std::string older = OlderBlocksIn(profile); !older.empty()) print(kOlderBlocks, older);
   if (profile.records().account.has_value()) print("memory", "the account of all of it: holdfast memory");
   if (!profile.records().merged.has_value()) return;
   for (const std::string& from : profile.records().merged->from) print("merged from", from);

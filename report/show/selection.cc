@@ -19,6 +19,8 @@
 #include "report/base/progress.h"
 #include "report/base/time_budget.h"
 #include "report/base/value_units.h"
+#include "report/observe/memory/account_records.h"
+#include "report/observe/memory/account_text.h"
 #include "report/profile/profile_kind.h"
 #include "report/profile/typed_records.h"
 
@@ -315,6 +317,9 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
       if (std::string peak = PeakOf(*file->profile); !peak.empty())
         peaks.emplace_back(programs.back().first, files.size() > 1 ? fmt::format("{}: {}", file->program, peak) : peak);
     }
+    if (const std::string older = OlderBlocksIn(*file->profile);
+        !older.empty() && view.older_blocks.size() < kPeaksShown)
+      view.older_blocks.push_back(files.size() > 1 ? fmt::format("{}: {}", file->program, older) : older);
     for (const std::string& loss : LossesOf(*file->profile)) {
       view.losses.push_back(files.size() > 1 ? fmt::format("{}: {}", file->program, loss) : loss);
     }
@@ -556,6 +561,8 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
                                             ? fmt::format("{} processes", view.files)
                                             : fmt::format("{} of {} processes", view.resident_files, view.files)));
   }
+  for (const std::string& older : view.older_blocks)
+    table->header.push_back(fmt::format("older    {}: {}", kOlderBlocks, older));
   if (view.files_with_pages > 0 && view.unit_name == "bytes") {
     const bool knows_huge = view.files_with_huge == view.files_with_pages;
     table->header.push_back(

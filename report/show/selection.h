@@ -64,6 +64,7 @@ struct View {
   std::string metric_name, unit_name, kind;
   std::string program, sampling;           // of all files, joined; largest programs first
   std::vector<std::string> losses, peaks;  // peaks: of a few processes, see PeakOf
+  std::vector<std::string> older_blocks;   // of processes that were attached; the same few, see OlderBlocksIn
   std::optional<int64_t> peak_bytes,
       peak_stacks_bytes;  // sum of all heights in heap and peak profiles, see PeakBytesOf
   int64_t peak_missing_bytes = 0;

@@ -206,14 +206,14 @@ TEST_F(Attach, ViewsTellHowMuchWasAllocatedBefore) {
   EXPECT_EQ(error, 0);
   EXPECT_THAT(RunTool({"memory", Pid(running), "--tables", tables()}).out,
               ContainsRegex(std::string(kOlder) + "[23]\\.[0-9]*MiB in glibc's heaps"));
-  for (const char* view : {"info", "leaks"}) {
+  for (const char* view : {"info", "leaks", "top"}) {
     const RunResult shown = RunTool({view, Pid(running)});
     EXPECT_THAT(shown.out, HasSubstr(kOlder)) << view << shown.err;
   }
   running.CloseInput();
   EXPECT_TRUE(running.Wait().exited(0));
   ASSERT_TRUE(Settled());
-  for (const char* view : {"info", "leaks"}) {
+  for (const char* view : {"info", "leaks", "top"}) {
     const RunResult shown = RunTool({view, out()});
     EXPECT_THAT(shown.out, HasSubstr(kOlder)) << view << shown.err;
   }

@@ -12,6 +12,7 @@
 #include "report/base/value_units.h"
 #include "report/observe/memory/account_records.h"
 #include "report/observe/memory/account_text.h"
+#include "report/profile/unrecorded_blocks.h"
 
 namespace holdfast {
 namespace {
@@ -98,7 +99,7 @@ void AllMemory::Add(const ProfileFile& file) {
   if (!in_use.ok()) return;
   if (file.kind == "map") amounts.mapped = MappedByTheProgram(profile, *in_use);
   if (file.kind != "heap") return;
-  is_attached_ = profile.process().attached && profile.process().parent_pid == 0;
+  is_attached_ = WasAttached(profile);
   amounts.heap = profile.Total(*in_use);
   amounts.heap_variance = std::pow(HalfWidth(profile, *in_use).value_or(0) / 1.96, 2);
   // The account describes the time of writing: when a process ends, its exit handlers have freed memory since the

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "report/base/printable.h"
+#include "report/observe/memory/account_text.h"
 #include "report/profile/unrecorded_blocks.h"
 
 namespace holdfast {
@@ -76,8 +77,14 @@ std::optional<MemoryAccount> AccountOf(const Profile& profile) {
   account.in_use_swapped = EstimateOf(record.in_use_swapped);
   for (const record::AccountFile& file : record.file) account.by_file.emplace_back(file.name, file.bytes);
   account.lacks_blocks = LacksBlocks(profile);
-  account.is_attached = profile.process().attached && profile.process().parent_pid == 0;
+  account.is_attached = WasAttached(profile);
   return account;
+}
+
+std::string OlderBlocksIn(const Profile& profile) {
+  if (!WasAttached(profile) || profile.process().kind != "heap") return "";
+  const std::optional<MemoryAccount> account = AccountOf(profile);
+  return OlderBlocksText(account.has_value() ? &*account : nullptr);
 }
 
 }  // namespace holdfast

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "report/observe/memory/account.h"
 #include "report/profile/profile.h"
@@ -16,6 +17,8 @@ inline constexpr size_t kMaxAccountFiles = 8;
 record::Account RecordOf(const MemoryAccount& account);
 // Nothing: the profile has none.
 std::optional<MemoryAccount> AccountOf(const Profile& profile);
+// How much is in use from before `holdfast attach` (OlderBlocksText); "" if this is no heap of a process that was attached.
+std::string OlderBlocksIn(const Profile& profile);
 
 }  // namespace holdfast
 

@@ -34,6 +34,7 @@ export interface Series {
   heldLockDelay?: number; // nanoseconds waited for locks that others held
   lockTrouble?: boolean; // that is too long for the time that the process ran (report/analysis/opening.h)
   ended?: boolean; // its process ended before the others: what it held is not in sums (report/analysis/profiles/live_processes.h)
+  olderBlocks?: string; // of a process that was attached: how much is in use from before (report/observe/memory/account_text.h)
   default: number;
   metrics: [name: string, unit: string][];
   snapshots: Snapshot[];

@@ -274,6 +274,7 @@ function Overview({ app }: { app: App }) {
   const { model, state } = app;
   const { kind } = model.metric(state);
   const losses = [...new Set(model.report.series.filter((s) => s.kind === kind && !s.base).flatMap((s) => s.losses))];
+  const older = [...new Set(model.report.series.filter((s) => s.kind === kind && !s.base).flatMap((s) => s.olderBlocks ?? []))];
   const isEmpty = model.tree(state).weight[0] === 0;
   return (
     <div class="inspector-body">
@@ -287,6 +288,9 @@ function Overview({ app }: { app: App }) {
           </p>
         </>
       )}
+      {older.map((text) => (
+        <p key={text} class="muted">Not shown: {text}</p>
+      ))}
       {losses.length > 0 && (
         <>
           <h2>Lost</h2>
