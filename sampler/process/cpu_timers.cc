@@ -557,7 +557,11 @@ void BeginCpuTimers(CpuSampler given) {
     const Busy own;
     if (own.held()) Use(process.options.cpu_interval_ns);
   }
-  if (HasCpuTimers()) SeeCpuSlow(thread_state);
+  if (!HasCpuTimers()) return;
+  // A handler on an alternate stack has it blocked (AlternateStackMask), and may have executed this program. No program
+  // can block it through libc.
+  RawSyscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &AlternateStackMask::kBit, nullptr, kMaskBytes);
+  SeeCpuSlow(thread_state);
 }
 
 void SeeCpuSlow(ThreadState& thread) {

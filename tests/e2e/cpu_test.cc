@@ -140,8 +140,8 @@ TEST_F(Cpu, ThatIsSwitchedOnInAProgramThatSleepsIsPendingUntilItAllocates) {
 class CpuCases : public Cpu, public ::testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Of, CpuCases,
                          ::testing::Values("calls", "masks", "cancel", "processes", "altstacks", "jumps",
-                                           "jumps-disarmed", "jumps-within", "coroutines", "timers", "filter",
-                                           "threads"),
+                                           "jumps-disarmed", "jumps-within", "coroutines", "timers", "executes",
+                                           "filter", "threads"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
