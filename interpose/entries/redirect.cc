@@ -311,11 +311,13 @@ EntryOutcome RedirectBy(bool has_threads, Write write) {
     }
     return false;
   };
-  if (plain && process.options.entries != Entries::kYes && PassesCallsOn(imports)) return {};
+  const bool passes_on = plain && PassesCallsOn(imports);
+  if (passes_on && process.options.entries != Entries::kYes) return {};
   auto* work = static_cast<Work*>(MapAnonymous(sizeof(Work)));
   if (work == nullptr) return {};
   Redirect(work, has_threads, write);
-  const EntryOutcome outcome = work->plan.outcome;
+  EntryOutcome outcome = work->plan.outcome;
+  outcome.replaces_malloc = plain && !passes_on;
   work->file.Close();
   RawSyscall(SYS_munmap, work, sizeof(Work));
   // The short path of exact.h has samples that only the shadow map knows: stubs look at the filter.

@@ -8,11 +8,13 @@
 
 namespace holdfast {
 
-// The only frame of such memory, in place of a stack.
-inline constexpr char kGlibcHeap[] = "[glibc heap]", kGlibcArenas[] = "[glibc arenas]", kMuslHeap[] = "[musl heap]";
+// The only frame of such memory, in place of a stack. kOtherHeap: the same memory, if the executable has a malloc of its own
+// that may have taken it.
+inline constexpr char kGlibcHeap[] = "[glibc heap]", kGlibcArenas[] = "[glibc arenas]", kMuslHeap[] = "[musl heap]",
+                      kOtherHeap[] = "[heap]";
 
 inline bool IsLibcHeap(std::string_view frame) {
-  return frame == kGlibcHeap || frame == kGlibcArenas || frame == kMuslHeap;
+  return frame == kGlibcHeap || frame == kGlibcArenas || frame == kMuslHeap || frame == kOtherHeap;
 }
 
 // Whether this is the file of musl, which is one for the C library and the dynamic linker. Accepts the names in

@@ -125,7 +125,7 @@ void ProcessObserver::ObserveMappings(const TableFile& table, ProcessState* stat
     return;
   const std::optional<pid_t> pid = FindProcess(table.owner());
   const absl::StatusOr<std::vector<LibcMapping>> found =
-      pid.has_value() ? ReadLibcMappings(*pid, table) : absl::NotFoundError("the process has ended");
+      pid.has_value() ? ReadLibcMappings(*pid, table, snapshot.modules) : absl::NotFoundError("the process has ended");
   if (found.ok()) {
     for (LibcMapping& known : libc_mappings_) known.mappings = known.bytes = 0;
     for (const LibcMapping& now : *found) {

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "sampler/contract/module_flags.h"
+
 namespace holdfast {
 
 // HOLDFAST_ENTRIES
@@ -79,8 +81,9 @@ inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
 // The outcome, as one word: Module::unloaded has room for it beside its own bits.
 struct EntryOutcome {
   EntryReason reason = EntryReason::kNoAllocator;
-  uint32_t name = 0;   // 1 + number of the function in allocator_names.inc; 0: none
-  uint32_t count = 0;  // of entries that are redirected, or were found
+  uint32_t name = 0;             // 1 + number of the function in allocator_names.inc; 0: none
+  uint32_t count = 0;            // of entries that are redirected, or were found
+  bool replaces_malloc = false;  // kModuleReplacesMalloc
 
   bool has_allocator() const { return reason != EntryReason::kNoAllocator; }
   bool is_redirected() const { return reason == EntryReason::kRedirected || lacks_names(); }
@@ -92,12 +95,13 @@ inline constexpr int kEntryReasonShift = 8, kEntryNameShift = 13, kEntryCountShi
 static_assert(kEntryReasonCount <= 32);
 constexpr uint32_t ToModuleFlags(const EntryOutcome& outcome) {
   return static_cast<uint32_t>(outcome.reason) << kEntryReasonShift | (outcome.name & 511) << kEntryNameShift |
-         (outcome.count & 1023) << kEntryCountShift;
+         (outcome.count & 1023) << kEntryCountShift | (outcome.replaces_malloc ? kModuleReplacesMalloc : 0);
 }
 constexpr EntryOutcome EntryOutcomeIn(uint32_t module_flags) {
   const uint32_t reason = module_flags >> kEntryReasonShift & 31;
   if (reason >= kEntryReasonCount) return {};
-  return {static_cast<EntryReason>(reason), module_flags >> kEntryNameShift & 511, module_flags >> kEntryCountShift};
+  return {static_cast<EntryReason>(reason), module_flags >> kEntryNameShift & 511, module_flags >> kEntryCountShift,
+          (module_flags & kModuleReplacesMalloc) != 0};
 }
 
 }  // namespace holdfast

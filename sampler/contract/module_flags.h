@@ -16,6 +16,9 @@ inline constexpr uint32_t kModuleFreesInlined = 4;
 // The program called a function of the executable's allocator that frees many blocks at once (mi_heap_destroy,
 // jemalloc's arena reset), so blocks that count as in use may be freed.
 inline constexpr uint32_t kModuleFreesMany = 8;
+// Malloc itself is the executable's, and has memory of its own: [heap] may be that allocator's and not the C library's.
+// Not set for an allocator under other names alone (je_malloc): the C library's malloc is in use beside it.
+inline constexpr uint32_t kModuleReplacesMalloc = 16;
 // From bit 8 on: the executable's EntryOutcome (entry_state.h).
 
 }  // namespace holdfast

@@ -519,7 +519,7 @@ class EntryCases : public Profiled {
 
 TEST_F(EntryCases, RedirectedFunctionsAreRecordedToTheByte) {
   for (const char* name : {"plain", "thunk", "endbr", "flags", "keeps", "adds", "far_loop", "loop", "sized", "own_copy",
-                           "shared", "unnamed", "moved_call", "crosses", "folded"}) {
+                           "shared", "unnamed", "moved_call", "crosses", "folded", "brk"}) {
     const RunResult run = RunCase(name);
     ASSERT_TRUE(run.exited(0)) << name << run.Describe();
     const std::vector<Decoded> heap = NewestHeap();
@@ -757,6 +757,26 @@ TEST_F(EntryCases, APluginThatIsClosedLeavesItsBlocks) {
   EXPECT_EQ(by_plugin.at("alloc_objects"), 100);
   EXPECT_EQ(by_plugin.at("inuse_objects"), 40);
   EXPECT_EQ(by_plugin.at("inuse_space"), 40 * 400);
+}
+
+// Memory from sbrk is the executable's where malloc is, and glibc's beside an allocator under other names.
+TEST_F(EntryCases, TheHeapIsGlibcsIfMallocIs) {
+  for (const auto& [name, is_glibcs] : {std::pair<const char*, bool>{"brk", false}, {"crate", true}}) {
+    Command command = CommandFor(Launch::kPreload, {std::string("entry_cases_") + name, "again"},
+                                 {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+    command.env["HOLDFAST_ENTRIES"] = "yes";
+    Running running(command);
+    ASSERT_TRUE(running.WaitForOutput("worked\n"));
+    const RunResult memory = RunTool({"memory", std::to_string(running.pid()), "--tables", tables()});
+    EXPECT_EQ(memory.out.find("glibc") != std::string::npos, is_glibcs) << name << memory.Describe();
+    running.CloseInput();
+    EXPECT_TRUE(running.Wait().exited(0));
+    EXPECT_TRUE(Settled());
+    const std::vector<Decoded> map = Newest(out(), "map");
+    ASSERT_EQ(map.size(), 1u) << name << AllSummaries();
+    EXPECT_EQ(map[0].Names("[glibc heap]"), is_glibcs) << name << map[0].Summary();
+    std::filesystem::remove_all(out());
+  }
 }
 
 // The caller gets both, whether the call was sampled or not.

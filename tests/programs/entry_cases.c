@@ -65,10 +65,16 @@
 #define SHORT_FAR 39    // with that branch in another function
 #define SHORT_TABLE 40  // with a jump that may lead there
 #define FOLDED 41       // shares its address with cfree (identical code folding)
+#define BRK 42          // its memory is from sbrk
 #define HAS_SHORT_JUMPS (CASE >= SHORT_JUMPS && CASE <= SHORT_TABLE)
 
 // ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first; larger ones for the dynamic linker ----
-static char room[4 << 20];
+enum { kRoom = 4 << 20 };
+#if CASE == BRK
+static char* room;
+#else
+static char room[kRoom];
+#endif
 static size_t used;
 static void* freed;
 volatile int gate;  // 1: free runs its rare part
@@ -78,8 +84,11 @@ __attribute__((noinline, used)) void* toy_malloc(size_t bytes) {
   volatile char deep[3000];
   deep[0] = 1;
 #endif
+#if CASE == BRK
+  if (room == NULL) room = sbrk(kRoom);
+#endif
   const size_t whole = (bytes + 16 + 1023) & ~(size_t)1023;
-  if (bytes > sizeof room || used + whole > sizeof room) return NULL;
+  if (bytes > kRoom || used + whole > kRoom) return NULL;
   if (freed != NULL && whole == 1024) {
     void* block = freed;
     memcpy(&freed, block, sizeof freed);

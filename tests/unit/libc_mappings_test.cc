@@ -32,7 +32,7 @@ TEST(LibcMappings, AreWhatTheProgramHasNotMapped) {
   ASSERT_EQ(mappings.size(), 5u);
   // The second is read twice while it was cut; the last reaches beyond the heap.
   const std::vector<OwnRange> own = {{0x1010000, 0x1020000}, {0x1018000, 0x1020000}, {0x10ff000, 0x1200000}};
-  const std::vector<LibcMapping> found = LibcMappingsOf(mappings, own, {0x7f0000000000});
+  const std::vector<LibcMapping> found = LibcMappingsOf(mappings, own, {0x7f0000000000}, false);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].kind, MappingKind::kBrk);
   EXPECT_EQ(found[0].bytes, 0x100000u - 0x10000 - 0x1000);
@@ -44,13 +44,21 @@ TEST(LibcMappings, AreWhatTheProgramHasNotMapped) {
 TEST(LibcMappings, TheHeapIsNamedAfterTheCLibrary) {
   const auto name_with = [](const char* library) {
     const std::string line = std::string("7f0010000000-7f0010001000 r-xp 00000000 08:01 13 ") + library + "\n";
-    return std::string_view(LibcMappingsOf(ParseMappings(kMap + line), {}, {}).at(0).name);
+    return std::string_view(LibcMappingsOf(ParseMappings(kMap + line), {}, {}, false).at(0).name);
   };
   EXPECT_EQ(name_with("/usr/lib/x86_64-linux-gnu/libc.so.6"), "[glibc heap]");
   EXPECT_EQ(name_with("/usr/lib64/libc-2.17.so"), "[glibc heap]");
   EXPECT_EQ(name_with("/lib/ld-musl-x86_64.so.1"), "[musl heap]");
   EXPECT_EQ(name_with("/usr/lib/x86_64-linux-musl/libc.so"), "[musl heap]");
   EXPECT_EQ(name_with("/usr/lib/x86_64-linux-musl/libc.so (deleted)"), "[musl heap]");
+}
+
+// tcmalloc takes its memory there, musl's and glibc's malloc are not called.
+TEST(LibcMappings, TheHeapIsNotTheCLibrarysIfTheExecutableReplacesMalloc) {
+  for (const char* library : {"/usr/lib/x86_64-linux-gnu/libc.so.6", "/lib/ld-musl-x86_64.so.1"}) {
+    const std::string line = std::string("7f0010000000-7f0010001000 r-xp 00000000 08:01 13 ") + library + "\n";
+    EXPECT_STREQ(LibcMappingsOf(ParseMappings(kMap + line), {}, {}, true).at(0).name, "[heap]") << library;
+  }
 }
 
 // A linker maps the libraries that it links, and linker scripts such as glibc's libc.so.
@@ -109,8 +117,8 @@ TEST(HoldfastLibrary, IsRecognizedByItsFile) {
 }
 
 TEST(LibcMappings, ThereAreNoneIfTheProgramMappedEverything) {
-  EXPECT_TRUE(LibcMappingsOf(ParseMappings(kMap), {{0x900000, 0x7f0000200000}}, {0x7f0000000000}).empty());
-  EXPECT_TRUE(LibcMappingsOf({}, {}, {}).empty());
+  EXPECT_TRUE(LibcMappingsOf(ParseMappings(kMap), {{0x900000, 0x7f0000200000}}, {0x7f0000000000}, false).empty());
+  EXPECT_TRUE(LibcMappingsOf({}, {}, {}, false).empty());
 }
 
 // Also where the kernel does not tell in one question where pages are: a page that is not there is not read, which would make it.

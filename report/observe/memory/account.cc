@@ -14,7 +14,6 @@
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "sampler/contract/attach_call.h"
-#include "sampler/contract/entry_state.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
@@ -277,7 +276,7 @@ class Account {
     }
     if (UsesMusl(input_.mappings)) return kMusl;
     // gperftools' tcmalloc takes its memory from [heap].
-    if (input_.has_linked_allocator && account_.arenas == 0) return "";
+    if (input_.replaces_malloc && account_.arenas == 0) return "";
     for (const LiveBlock& block : input_.blocks) {
       if (has_glibc_heap) break;
       const auto mapping = IndexAt(block.address);
@@ -332,8 +331,7 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
   if (!blocks.ok()) return blocks.status();
   input.blocks = *std::move(blocks);
   uint32_t newest = 0;
-  for (const ModuleInfo& module : table.ModulesSince(&newest))
-    input.has_linked_allocator = input.has_linked_allocator || EntryOutcomeIn(module.flags).has_allocator();
+  input.replaces_malloc = ReplacesMalloc(table.ModulesSince(&newest));
   absl::StatusOr<std::vector<OwnRange>> ranges = ReadMappedRanges(table);
   if (ranges.ok()) input.ranges = *std::move(ranges);
   for (const auto& [thread, inner] : ThreadsOf(pid, false)) {

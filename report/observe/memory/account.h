@@ -84,7 +84,7 @@ struct AccountInput {
   std::vector<uint64_t> stack_pointers;  // of the threads, if known
   std::set<uint64_t> arenas;             // start addresses of glibc's heaps except the main one
   std::string table_name;                // file name of Holdfast's table
-  bool has_linked_allocator = false;     // the executable has one, which may use [heap]
+  bool replaces_malloc = false;          // the executable has a malloc of its own, which may use [heap]
 };
 MemoryAccount AccountOf(const AccountInput& input, PageTable* pages);
 

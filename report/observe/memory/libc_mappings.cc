@@ -5,6 +5,7 @@
 
 #include "report/base/libc_names.h"
 #include "report/observe/memory/arenas.h"
+#include "sampler/contract/module_flags.h"
 
 namespace holdfast {
 namespace {
@@ -34,8 +35,9 @@ bool UsesMusl(const std::vector<MemoryMapping>& mappings) {
 }
 
 std::vector<LibcRanges> LibcRangesOf(const std::vector<MemoryMapping>& mappings, const std::vector<OwnRange>& own,
-                                     const std::set<uint64_t>& arenas) {
-  LibcRanges heap{.name = UsesMusl(mappings) ? kMuslHeap : kGlibcHeap, .kind = MappingKind::kBrk};
+                                     const std::set<uint64_t>& arenas, bool replaces_malloc) {
+  const char* of_libc = UsesMusl(mappings) ? kMuslHeap : kGlibcHeap;
+  LibcRanges heap{.name = replaces_malloc ? kOtherHeap : of_libc, .kind = MappingKind::kBrk};
   LibcRanges threads{.name = kGlibcArenas, .kind = MappingKind::kArena};
   for (const MemoryMapping& mapping : mappings) {
     LibcRanges* to = mapping.name == "[heap]" ? &heap : arenas.contains(mapping.start) ? &threads : nullptr;
@@ -52,13 +54,18 @@ std::vector<LibcRanges> LibcRangesOf(const std::vector<MemoryMapping>& mappings,
 }
 
 std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings, const std::vector<OwnRange>& own,
-                                        const std::set<uint64_t>& arenas) {
+                                        const std::set<uint64_t>& arenas, bool replaces_malloc) {
   std::vector<LibcMapping> found;
-  for (const LibcRanges& of : LibcRangesOf(mappings, own, arenas)) {
+  for (const LibcRanges& of : LibcRangesOf(mappings, own, arenas, replaces_malloc)) {
     found.push_back({.name = of.name, .kind = of.kind, .mappings = of.mappings});
     for (const OwnRange& range : of.ranges) found.back().bytes += range.end - range.start;
   }
   return found;
+}
+
+bool ReplacesMalloc(const std::vector<ModuleInfo>& modules) {
+  return std::any_of(modules.begin(), modules.end(),
+                     [](const ModuleInfo& module) { return (module.flags & kModuleReplacesMalloc) != 0; });
 }
 
 absl::StatusOr<MapOfProcess> ReadMapOfProcess(pid_t pid) {
@@ -69,12 +76,13 @@ absl::StatusOr<MapOfProcess> ReadMapOfProcess(pid_t pid) {
   return MapOfProcess{*std::move(mappings), std::move(arenas)};
 }
 
-absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const TableFile& table) {
+absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const TableFile& table,
+                                                          const std::vector<ModuleInfo>& modules) {
   const absl::StatusOr<std::vector<OwnRange>> own = ReadMappedRanges(table);
   if (!own.ok()) return own.status();
   const absl::StatusOr<MapOfProcess> map = ReadMapOfProcess(pid);
   if (!map.ok()) return map.status();
-  return LibcMappingsOf(map->mappings, *own, map->arenas);
+  return LibcMappingsOf(map->mappings, *own, map->arenas, ReplacesMalloc(modules));
 }
 
 }  // namespace holdfast

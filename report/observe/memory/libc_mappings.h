@@ -34,9 +34,9 @@ bool UsesMusl(const std::vector<MemoryMapping>& mappings);
 
 // Return at most one element for each of the two kinds, none for a kind without mappings. LibcRangesOf has the addresses,
 // LibcMappingsOf only the number of mappings and the sum of their bytes. `own`: what the program has mapped, by address.
-// `arenas`: as in MapOfProcess.
+// `arenas`: as in MapOfProcess. `replaces_malloc`: the executable has a malloc of its own, so [heap] may not be libc's.
 std::vector<LibcRanges> LibcRangesOf(const std::vector<MemoryMapping>& mappings, const std::vector<OwnRange>& own,
-                                     const std::set<uint64_t>& arenas);
+                                     const std::set<uint64_t>& arenas, bool replaces_malloc);
 // All mappings of one kind that libc made for itself.
 struct LibcMapping {
   const char* name = nullptr;  // the frame in place of a stack: "[glibc arenas]"
@@ -46,7 +46,9 @@ struct LibcMapping {
 };
 
 std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings, const std::vector<OwnRange>& own,
-                                        const std::set<uint64_t>& arenas);
+                                        const std::set<uint64_t>& arenas, bool replaces_malloc);
+// What the process has recorded of that.
+bool ReplacesMalloc(const std::vector<ModuleInfo>& modules);
 
 // The memory map of a process. An arena (glibc's, for threads) consists of heaps of up to 64 MiB; each heap is a separate
 // mapping here, even if the kernel has merged it with its neighbours.
@@ -56,8 +58,10 @@ struct MapOfProcess {
 };
 // PermissionDenied: another user's process, or the kernel refuses. NotFound: it has exited, or is a kernel thread.
 absl::StatusOr<MapOfProcess> ReadMapOfProcess(pid_t pid);
-// Both steps: ReadMapOfProcess, without the ranges that `table` names. Also returns the error of reading the table.
-absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const TableFile& table);
+// Both steps: ReadMapOfProcess, without the ranges that `table` names. `modules`: the table's. Also returns the error of
+// reading the table.
+absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const TableFile& table,
+                                                          const std::vector<ModuleInfo>& modules);
 
 }  // namespace holdfast
 

@@ -56,7 +56,7 @@ bool AddMappings(pid_t pid, const TableFile& table, const TableSnapshot& snapsho
   const absl::StatusOr<MapOfProcess> map = ReadMapOfProcess(pid);
   std::vector<LibcRanges> libc;
   if (map.ok()) {
-    libc = LibcRangesOf(map->mappings, *own, map->arenas);
+    libc = LibcRangesOf(map->mappings, *own, map->arenas, ReplacesMalloc(snapshot.modules));
     const std::vector<OwnRange> stacks =
         ThreadStacks(pid, table, map->mappings, snapshot, gone, &found->stacks_left_out);
     if (wanted) own->insert(own->end(), stacks.begin(), stacks.end());
