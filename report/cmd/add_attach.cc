@@ -259,6 +259,8 @@ class Attacher {
     if (!outcome.ok())
       return Undone((is_asked ? "was asked to end before: " : "") + std::string(outcome.status().message()));
     if (is_asked) for_ns_ = 1;  // detaches at once
+    if (const absl::StatusOr<ProcessTable> process = FindTableOf(pid_, {tables_}); process.ok())
+      table_path_ = fmt::format("{}/{}", process->folder, process->table.name());
     AddStops(filters_, &*outcome);
     filters_.stops = filters_.lost_calls = 0;  // a later detach reports its own
     if (call.out_id.known()) NoteOutFolder(tables_, out_.path());
@@ -430,11 +432,9 @@ class Attacher {
       return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
     };
     const uint64_t end_ns = now_ns() + for_ns_;
-    const absl::StatusOr<ProcessTable> process = FindTableOf(pid_, {tables_});
-    const std::string table = process.ok() ? fmt::format("{}/{}", process->folder, process->table.name()) : "";
     while (now_ns() < end_ns) {
       if (IsGone(pid_)) {
-        AwaitLastProfiles(table);
+        AwaitLastProfiles(table_path_);
         return CouldNotAttach(fmt::format("{}: has ended. Its profiles are in {}.", name_, Printable(out_.path())));
       }
       if (signals->AskedToEnd(static_cast<int>(std::min<uint64_t>(200, (end_ns - now_ns()) / 1'000'000 + 1)))) break;
@@ -457,7 +457,7 @@ class Attacher {
   const AttachOptions& options_;
   uint64_t for_ns_;
   FilterAnswer filters_;
-  std::string name_, tables_;
+  std::string name_, tables_, table_path_;
   OutFolder out_;
   bool had_library_ = false, continues_ = false;  // of an earlier attach; its table, too
 };

@@ -683,7 +683,7 @@ TEST_F(Attach, IsRefusedWhereACallWouldEndTheProgram) {
       {"dispatch", "Syscall User Dispatch"},
       {"clock", "PR_SET_TSC"},
       {"pointer", "was not made by the C library"},
-      {"coroutine", "has little stack left, or runs on another one than its own"}};
+      {"coroutine", "none of its 1 threads was at a place where the library can be loaded"}};
   for (const auto& [how, why] : cases) {
     SCOPED_TRACE(how);
     Running running(CommandFor(Launch::kBare, {"attach_harms", how}));
