@@ -249,8 +249,11 @@ class Checker {
     }
     std::istringstream lines(ReadOfProcess(pid_, "maps"));
     for (std::string line; std::getline(lines, line);) {
-      if (const size_t path = line.find('/'); path != std::string::npos && IsHoldfastLibrary(line.substr(path)))
-        return "";
+      const size_t path = line.find('/');
+      if (path == std::string::npos || !IsHoldfastLibrary(line.substr(path))) continue;
+      // An update of Holdfast replaces the file: the dynamic linker still knows its path.
+      const std::string_view file = WithoutDeletedMark(std::string_view(line).substr(path));
+      return file.starts_with("/memfd:") ? "" : std::string(file);
     }
     return std::nullopt;
   }
@@ -295,8 +298,10 @@ class Checker {
       check_.is_preloaded = true;
       Refuse("library", "was started with the library, and is profiled already");
     } else if (!IsOurs()) {
-      Refuse("library", fmt::format("has another library loaded: {}. Use the holdfast that it belongs to",
-                                    loaded->empty() ? "a file in memory" : *loaded));
+      Refuse("library",
+             fmt::format("has another build of the library loaded: {}. Use the holdfast that it belongs to; if "
+                         "an update has replaced that, it stays attached until it ends",
+                         loaded->empty() ? "a file in memory" : *loaded));
     } else {
       Ok("library", "is loaded from an earlier attach");
     }

@@ -1122,6 +1122,36 @@ TEST_F(Attach, WorksThoughLibcWasReplacedMeanwhile) {
   EndAndExpectRecordedLines(running, 1);
 }
 
+// Holdfast's files are replaced by equal ones while a program is attached.
+TEST_F(Attach, EndsThoughItsLibraryWasReplaced) {
+  const std::string bin = folder() + "/installed/bin", library = folder() + "/installed/lib/holdfast/libholdfast.so";
+  std::filesystem::create_directories(bin);
+  std::filesystem::create_directories(std::filesystem::path(library).parent_path());
+  std::filesystem::copy_file(Tool(), bin + "/holdfast");
+  const auto install = [&] {
+    std::filesystem::copy_file(Library(), library + ".new");
+    std::filesystem::rename(library + ".new", library);
+  };
+  install();
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const std::string before = ReadOnlyBytes(running);
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), bin + "/holdfast");
+    arguments.insert(arguments.end(), {"--tables", tables()});
+    return Execute({.argv = arguments});
+  };
+  const RunResult attached = run({"attach", Pid(running), "-o", out(), "--exact"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  Line(running, 1);
+  install();
+  const RunResult detached = run({"detach", Pid(running)});
+  EXPECT_TRUE(detached.exited(0)) << detached.Describe();
+  EXPECT_TRUE(ReadOnlyBytes(running) == before);
+  EndAndExpectRecordedLines(running, 1);
+}
+
 // A cleaner of /dev/shm, or RemoveIPC=yes at logout.
 TEST_F(Attach, EndsThoughItsTableWasDeleted) {
   Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
