@@ -182,7 +182,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION, "Print the version");
   SetFilesOfProcess(SnapshotAndFilesOf);
-  SetHeldSince(HeldInItsTable);
+  SetHeldFor(HeldInItsTableNs);
   if (WasPreloaded() && !arguments.empty() && arguments[0] != "run" && arguments[0] != "exporter") {
     const char* const folder = getenv("HOLDFAST_TABLES");
     const std::string tables = folder != nullptr && folder[0] == '/' ? folder : "/dev/shm";

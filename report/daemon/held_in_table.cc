@@ -24,28 +24,25 @@ WrittenState WrittenStateOf(const Profile& profile) {
           .is_off = !off.empty() && off.back().to_ns == INT64_MAX};
 }
 
-Held HeldInTable(const ProcessTable& process, const WrittenState& newest) {
-  if (newest.kind < 0 || process.liveness != Liveness::kAlive || IsDetached(process.table)) return {};
+int64_t HeldInTableNs(const ProcessTable& process, const WrittenState& newest) {
+  if (newest.kind < 0 || process.liveness != Liveness::kAlive || IsDetached(process.table)) return 0;
   const absl::StatusOr<ProcessState> state = Observe(process.table, {.threads = ThreadsWanted::kYes, .mappings = true});
-  if (!state.ok()) return {};
+  if (!state.ok()) return 0;
   const WrittenState now = WrittenStateOf(kFileKinds[newest.kind].build(*state));
   // Every counter only grows, so equal totals mean equal profiles.
   if (now.process != newest.process || now.totals != newest.totals || now.lost != newest.lost ||
       now.times_off != newest.times_off || now.is_off)
-    return {};
-  const int64_t for_ns = std::max<int64_t>(0, now.elapsed_ns - newest.elapsed_ns);
-  const uint64_t every_ns = state->table->snapshot_every_ns;
-  return {.for_ns = for_ns,
-          .snapshots = every_ns == 0 ? 1 : std::max<uint64_t>(1, static_cast<uint64_t>(for_ns) / every_ns)};
+    return 0;
+  return std::max<int64_t>(0, now.elapsed_ns - newest.elapsed_ns);
 }
 
-Held HeldInItsTable(const Profile& newest) {
+int64_t HeldInItsTableNs(const Profile& newest) {
   const WrittenState written = WrittenStateOf(newest);
   const std::optional<TableOwner> owner = OwnerOnThisHost(written.process);
   const std::optional<pid_t> pid = owner.has_value() ? FindProcess(*owner) : std::nullopt;
-  if (!pid.has_value()) return {};
+  if (!pid.has_value()) return 0;
   const absl::StatusOr<ProcessTable> process = FindTableOf(*pid, {});
-  return process.ok() ? HeldInTable(*process, written) : Held();
+  return process.ok() ? HeldInTableNs(*process, written) : 0;
 }
 
 }  // namespace holdfast

@@ -1,7 +1,7 @@
 // Compares the newest file of a running process with its table: whether the file still shows what is in use.
 //
-//     file      12:00  heap  alloc 4,096 objects …      snapshot-every 60s
-//     table     12:10        alloc 4,096 objects …      ► held for 10 min, 10 snapshots
+//     file      12:00  heap  alloc 4,096 objects …
+//     table     12:10        alloc 4,096 objects …      ► held for 10 min
 #ifndef HOLDFAST_REPORT_DAEMON_HELD_IN_TABLE_H_
 #define HOLDFAST_REPORT_DAEMON_HELD_IN_TABLE_H_
 
@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "report/analysis/growth/held_until.h"
 #include "report/daemon/find_tables.h"
 #include "report/profile/profile.h"
 
@@ -27,11 +26,11 @@ struct WrittenState {
 };
 WrittenState WrittenStateOf(const Profile& profile);
 
-// Nothing is known if the process has ended or is detached, if its table cannot be read, or if since the file samples
-// were switched off or lost. Takes as long as a snapshot.
-Held HeldInTable(const ProcessTable& process, const WrittenState& newest);
-// The same for the process of this file, if this user can read its table. The tool passes it to SetHeldSince.
-Held HeldInItsTable(const Profile& newest);
+// Returns nanoseconds. 0: something has changed; the process has ended or is detached; its table cannot be read; or
+// since the file samples were switched off or lost. Takes as long as a snapshot.
+int64_t HeldInTableNs(const ProcessTable& process, const WrittenState& newest);
+// The same for the process of this file, if this user can read its table. The tool passes it to SetHeldFor.
+int64_t HeldInItsTableNs(const Profile& newest);
 
 }  // namespace holdfast
 

@@ -116,8 +116,8 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
     for (const auto& [series, last] : {std::pair(&heap, &newest_heap), std::pair(&map, &newest_map)}) {
       if (process.empty() || series->snapshots() == 0) continue;
       series->LastsUntil(files.newest_ns);
-      if (const Held held = HeldUntilNow(*last->profile); held.for_ns > 0)
-        series->LastsUntil(last->steady_nanos + held.for_ns, held.snapshots);
+      if (const int64_t held_ns = HeldForNs(*last->profile); held_ns > 0)
+        series->HeldUntil(last->steady_nanos + held_ns);
     }
     if (ages != ages_at_.end() && heap.snapshots() > 0) {
       for (const auto& [time, path] : ages->second) {

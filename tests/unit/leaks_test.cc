@@ -878,12 +878,16 @@ TEST_F(LeaksTest, WhatTheTableHoldsUnchangedIsNotGrowing) {
   }
   const auto leaks = [&] { return Leaks({.view = {.files = {folder_.path()}}}); };
   EXPECT_EQ(leaks().exit_code, 1);
-  SetHeldSince([](const Profile& newest) {
+  SetHeldFor([](const Profile& newest) {
     EXPECT_EQ(newest.time_nanos, 11 * kMinute + 1) << "not the newest file";
-    return Held{.for_ns = 40 * kMinute, .snapshots = 40};
+    return 40 * kMinute;
   });
   const Result level = leaks();
-  SetHeldSince(nullptr);
+  // Half a minute is no more evidence than one file.
+  SetHeldFor([](const Profile&) { return kMinute / 2; });
+  const Result growing = leaks();
+  SetHeldFor(nullptr);
+  EXPECT_EQ(growing.exit_code, 1) << growing.out;
   EXPECT_EQ(level.exit_code, 0) << level.out;
   EXPECT_THAT(level.out, HasSubstr("over 51min")) << level.out;
 }

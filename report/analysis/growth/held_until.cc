@@ -3,12 +3,12 @@
 namespace holdfast {
 namespace {
 
-constinit HeldSince held_since = nullptr;
+constinit HeldFor held_for = nullptr;
 
 }  // namespace
 
-void SetHeldSince(HeldSince held) { held_since = held; }
+void SetHeldFor(HeldFor held) { held_for = held; }
 
-Held HeldUntilNow(const Profile& newest) { return held_since != nullptr ? held_since(newest) : Held(); }
+int64_t HeldForNs(const Profile& newest) { return held_for != nullptr ? held_for(newest) : 0; }
 
 }  // namespace holdfast

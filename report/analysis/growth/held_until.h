@@ -9,17 +9,13 @@
 
 namespace holdfast {
 
-struct Held {
-  int64_t for_ns = 0;      // since the file; 0: something has changed, or nothing is known
-  uint64_t snapshots = 1;  // that were due since, and not written
-};
-
-// Compares a cumulative file with the table of its process, which may have ended. Takes as long as a snapshot.
-using HeldSince = Held (*)(const Profile& newest);
-// Sets the function that HeldUntilNow calls. The tool calls this at its start.
-void SetHeldSince(HeldSince held);
-// Returns for how long `newest` has shown the state of its process; nothing known if SetHeldSince was not called.
-Held HeldUntilNow(const Profile& newest);
+// Compares a cumulative file with the table of its process, which may have ended. Returns for how long the file has shown
+// the state of its process, in nanoseconds; 0: something has changed, or nothing is known. Takes as long as a snapshot.
+using HeldFor = int64_t (*)(const Profile& newest);
+// Sets the function that HeldForNs calls. The tool calls this at its start.
+void SetHeldFor(HeldFor held);
+// Returns 0 if SetHeldFor was not called.
+int64_t HeldForNs(const Profile& newest);
 
 }  // namespace holdfast
 

@@ -119,8 +119,8 @@ void LeakFinder::LookWhatHolds() {
   for (const auto& [key, file] : newest_) {
     if (key.first.empty() || !file.cumulative()) continue;
     auto& all = key.second == "threads" ? threads_ : processes_;
-    if (const Held held = HeldUntilNow(*file.profile); held.for_ns > 0)
-      all.at(key).second.LastsUntil(file.steady_nanos + held.for_ns, held.snapshots);
+    if (const int64_t held_ns = HeldForNs(*file.profile); held_ns > 0)
+      all.at(key).second.HeldUntil(file.steady_nanos + held_ns);
   }
   next_look_ns_ = NowNs() + kRest * (NowNs() - start);
 }

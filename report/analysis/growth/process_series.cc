@@ -387,6 +387,12 @@ ProcessSeries::Lasting ProcessSeries::LastingOf(const std::vector<uint32_t>& ord
     if (!taken.is_course_point && newest < taken && (next == nullptr || taken < *next)) next = &taken;
   }
   Lasting lasting = lasts_;
+  if (lasting.unwritten == 0) {
+    const int64_t distance =
+        (newest.time - snapshots_[order[0]].time) / static_cast<int64_t>(std::max<size_t>(1, order.size() - 1));
+    lasting.unwritten =
+        distance > 0 ? static_cast<uint64_t>(std::max<int64_t>(1, (lasting.until - newest.time) / distance)) : 1;
+  }
   if (next != nullptr && next->unchanged > 0) {
     lasting.unwritten = next->unchanged;
     const auto unwritten = static_cast<double>(next->unchanged), whole = static_cast<double>(next->time - newest.time);

@@ -79,9 +79,13 @@ class ProcessSeries {
   // Whether a rise that goes on can be recognized.
   bool has_course() const { return evidence() + course_points() >= kMinSnapshots || is_by_births(); }
   // For profiles that seldom change: no later file means that nothing changed until then, because other profiles were
-  // written, or because the table says so (held_until.h). `unwritten`: the snapshots that would have been written.
-  void LastsUntil(int64_t steady_nanos, uint64_t unwritten = 1) {
-    if (steady_nanos > lasts_.until) lasts_ = {steady_nanos, unwritten};
+  // written. Counts as one snapshot.
+  void LastsUntil(int64_t steady_nanos) {
+    if (steady_nanos > lasts_.until) lasts_ = {steady_nanos, 1};
+  }
+  // The same by the table (held_until.h), for every moment until then. Counts as snapshots at the distance of the files.
+  void HeldUntil(int64_t steady_nanos) {
+    if (steady_nanos > lasts_.until) lasts_ = {steady_nanos, 0};
   }
   int64_t NewestEvidence() const;  // steady_nanos; 0: none
   // Combines the processes of a family: those of one program and build that one process started. `together`: the sum of
@@ -235,7 +239,7 @@ class ProcessSeries {
   Points totals_;
   bool turnover_known_ = true;
   int64_t interval_ = 1;    // the largest of all snapshots
-  Lasting lasts_;           // by LastsUntil
+  Lasting lasts_;           // by LastsUntil and HeldUntil; `unwritten` 0: as many as at the distance of the files
   int64_t started_ns_ = 0;  // start of the process, steady_nanos; 0: unknown
   bool has_older_blocks_ = false;
   std::vector<TimeOff> times_off_;  // by the newest file

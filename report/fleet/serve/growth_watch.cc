@@ -86,9 +86,9 @@ bool GrowthWatch::LookWhatHolds(const ProcessTable& process, Watched* watched) {
   bool lasts = false;
   for (auto [series, written] :
        {std::pair(&watched->heap, &watched->heap_written), std::pair(&watched->map, &watched->map_written)}) {
-    const Held held = HeldInTable(process, *written);
-    if (held.for_ns == 0) continue;
-    series->LastsUntil(series->NewestEvidence() + held.for_ns, held.snapshots);
+    const int64_t held_ns = HeldInTableNs(process, *written);
+    if (held_ns == 0) continue;
+    series->HeldUntil(series->NewestEvidence() + held_ns);
     lasts = true;
   }
   watched->next_look_ns = NowNs() + kRest * (NowNs() - start);
