@@ -1107,15 +1107,20 @@ TEST_F(ThreadLooksTest, SumsAreBoundedAndNoTimeIsLost) {
   }
 }
 
+// Lowers the limit of open files to those that are open. `before`: the limit to restore.
+void LeaveNoDescriptors(rlimit* before) {
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, before), 0);
+  const int next = dup(0);
+  close(next);
+  rlimit none = *before;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
 // An exporter of many processes.
 TEST_F(ThreadLooksTest, WithoutDescriptorsAProcessHasNotEnded) {
   rlimit limit;
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  const int next = dup(0);
-  close(next);
-  rlimit none = limit;
-  none.rlim_cur = static_cast<rlim_t>(next);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  ASSERT_NO_FATAL_FAILURE(LeaveNoDescriptors(&limit));
   LookedAtProcess process = LookedAtProcess::Of(getpid(), false);
   EXPECT_FALSE(process.tasks.valid());
   process.now_ns = [this] { return now_ns_; };
@@ -1140,12 +1145,7 @@ TEST_F(ThreadLooksTest, ThreadsThatAreNotListedForLackOfDescriptorsAreCounted) {
     Set(kPid + i, 1000, 0, 1, InCall(SYS_read));
   }
   rlimit limit;
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  const int next = dup(0);
-  close(next);
-  rlimit none = limit;
-  none.rlim_cur = static_cast<rlim_t>(next);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  ASSERT_NO_FATAL_FAILURE(LeaveNoDescriptors(&limit));
   Look();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   EXPECT_EQ(SumOf(Times(), "late").threads, 3u);  // now they are
