@@ -7,9 +7,10 @@
 // In this order no block is recorded while its free may still pass by unseen. operator new and delete are left alone:
 // the C++ library's call malloc and free through its own entries.
 //
-// Not redirected: libraries that are loaded later, or by another thread just now, until the tool asks again (FindObject finds
-// an object only when the dynamic linker has written its entries); objects with sealed entries; the dynamic linker's own allocations, and pointers to functions that the program has stored. Pointers to
-// wrappers that it stores while attached stay valid, because the library is never unloaded.
+// Not redirected: libraries that are loaded later, or by another thread just now, until the tool asks again (FindObject
+// finds an object only when the dynamic linker has written its entries); objects with sealed entries; the dynamic linker's
+// own allocations; and pointers to functions that the program has stored. Pointers to wrappers that the program stores
+// while attached stay valid, because the library is never unloaded.
 //
 // Under the dynamic linker's lock that guards the list of objects (dl_iterate_phdr). One thread at a time.
 #ifndef HOLDFAST_INTERPOSE_BASE_ATTACHED_IMPORTS_H_

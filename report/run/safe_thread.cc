@@ -129,12 +129,13 @@ bool MayBeAllocatorsWait(std::string_view function) {
   return false;
 }
 
+std::string FileOf(pid_t pid, const std::string& path) { return fmt::format("/proc/{}/root{}", pid, path); }
+
 // Opens the file of a module. An upgrade may have replaced it, and the process may have changed its root folder: then the
 // exported names are read from memory, which is enough.
 absl::StatusOr<std::unique_ptr<ElfSymbols>> SymbolsOf(pid_t pid, const ModuleInfo& module) {
   // Whoever owns the process may have put a FIFO there.
-  const FileDescriptor file(
-      open(fmt::format("/proc/{}/root{}", pid, module.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const FileDescriptor file(open(FileOf(pid, module.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.valid()) {
     if (auto symbols = ElfSymbols::Load(file.get(), module.build_id); symbols.ok()) return symbols;
   }
@@ -144,7 +145,7 @@ absl::StatusOr<std::unique_ptr<ElfSymbols>> SymbolsOf(pid_t pid, const ModuleInf
 }
 
 bool DefinesMalloc(pid_t pid, const ModuleInfo& module) {
-  const auto names = ReadDynamicNames(fmt::format("/proc/{}/root{}", pid, module.path));
+  const auto names = ReadDynamicNames(FileOf(pid, module.path));
   if (names.ok()) return names->defines.contains("malloc");
   const auto symbols = SymbolsOf(pid, module);
   return symbols.ok() && (*symbols)->FunctionCalled("malloc").has_value();

@@ -47,7 +47,7 @@ struct LibcMapping {
 
 std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings, const std::vector<OwnRange>& own,
                                         const std::set<uint64_t>& arenas, bool replaces_malloc);
-// What the process has recorded of that.
+// Whether one of the modules is an executable with a malloc of its own (kModuleReplacesMalloc).
 bool ReplacesMalloc(const std::vector<ModuleInfo>& modules);
 
 // The memory map of a process. An arena (glibc's, for threads) consists of heaps of up to 64 MiB; each heap is a separate
