@@ -31,7 +31,7 @@ def least_locks(build):
 
 def own_profiler(environment, name):
     """What an allocator that is linked into a program brings with it."""
-    return Configuration(name, "the allocator's own profiler: jemalloc's prof, gperftools' HEAPPROFILE", environment, slow=4)
+    return Configuration(name, "the allocator's own profiler: jemalloc's prof, gperftools' TCMALLOC_SAMPLE_PARAMETER or HEAPPROFILE", environment, slow=4)
 
 
 def library(pattern):

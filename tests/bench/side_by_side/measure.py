@@ -15,7 +15,7 @@ import bounds
 import processes
 from configurations import least_locks, own_profiler
 from instructions import count, count_memcached, count_redis
-from works import FLAT, LINKED, LIVE, OWN, Failed, allocating_works, callgrind_commands, linked_works, lock_works, memcached, micro_works, program_works
+from works import FLAT, LINKED, LIVE, Failed, allocating_works, callgrind_commands, linked_works, lock_works, memcached, micro_works, program_works
 
 
 def say(text):
@@ -164,7 +164,7 @@ def measure(results, top, build, configurations, quick, wanted):
             with_us = [c for c in configurations if c.name in ("bare", "idle", "default", "every")]
             for work, own in linked:
                 if wanted(work.name):
-                    runner.measure([work], with_us + ([own_profiler(own, OWN)] if own else []), 2 if quick else 5)
+                    runner.measure([work], with_us + [own_profiler(environment, name) for name, environment in own.items()], 2 if quick else 5)
         # Long enough that few runs tell.
         for work in allocating_works(build, quick):
             if wanted(work.name):

@@ -6,7 +6,7 @@ import bounds
 import report
 from estimates import over_bare
 from instructions import least
-from works import OWN
+from works import HOOKS, OWN
 
 
 def when(results, command):
@@ -85,9 +85,9 @@ def tables(results, names, configurations, floor_of_locks, remarks, command):
     if programs:
         text += of_programs(runs, programs, present)
     if linked := [work for work in names.linked if work in runs]:
-        columns = [name for name in ("bare", "idle", "default", "every", OWN) if any(name in runs[work] for work in linked)]
-        text.append("**Programs with an allocator linked in**, redirected at its entries, beside the allocator's own profiler (jemalloc's prof at 512 KiB, gperftools' "
-                    "HEAPPROFILE, which hooks each call; rustc's jemalloc has none). CPU time:\n\n" + report.ratios(runs, linked, columns, "cpu", "CPU time", lambda v: f"{v:.2f} s"))
+        columns = [name for name in ("bare", "idle", "default", "every", OWN, HOOKS) if any(name in runs[work] for work in linked)]
+        text.append("**Programs with an allocator linked in**, redirected at its entries, beside the allocator's own profiler (jemalloc's prof and gperftools' "
+                    "TCMALLOC_SAMPLE_PARAMETER at 512 KiB; gperftools' HEAPPROFILE hooks each call; rustc's jemalloc has none). CPU time:\n\n" + report.ratios(runs, linked, columns, "cpu", "CPU time", lambda v: f"{v:.2f} s"))
         text.append("Peak resident memory:\n\n" + report.ratios(runs, linked, columns, "memory", "memory", report.kib))
     if allocating := [work for work in names.allocating if work in runs]:
         text.append("**CPU time of programs that do nothing but allocate**, every allocation recorded (bare in seconds):\n\n" +

@@ -315,9 +315,9 @@ class Store(Server):
         super().__init__(name, lambda path: [server, path], load, process_id)
 
 
-# Each has its allocator linked in, so that no other one can be put before it, and perhaps a profiler of its own. What
-# that profiler's column is called.
-OWN = "allocator's own"
+# Each has its allocator linked in, so that no other one can be put before it, and perhaps profilers of its own. What
+# their columns are called: one that samples, and one that hooks each call.
+OWN, HOOKS = "allocator's own", "own hooks"
 
 
 def bundled_redis(build):
@@ -360,23 +360,25 @@ pub fn show{i}(item: &Item{i}) -> String {{
 
 
 def linked_works(build, inputs, quick):
-    """(work, environment of the allocator's own profiler or None); and why others are missing."""
+    """(work, environments of the allocator's own profilers by their columns); and why others are missing."""
     small, works, remarks = 3 if quick else 1, [], []
     if server := bundled_redis(build):
         works.append((redis("redis, bundled jemalloc", 200_000 // small, 16, server),
-                      {"JE_MALLOC_CONF": "prof:true,lg_prof_sample:19,prof_final:true,prof_prefix:{dir}/jeprof"}))
+                      {OWN: {"JE_MALLOC_CONF": "prof:true,lg_prof_sample:19,prof_final:true,prof_prefix:{dir}/jeprof"}}))
     else:
         remarks.append(f"redis with its bundled jemalloc could not be built: {build}/bench/redis/build.log.")
     if rustc := shutil.which("rustc"):
         root = subprocess.run([rustc, "--print", "sysroot"], capture_output=True, text=True).stdout.strip()
         source = write_rust(os.path.join(inputs, "large.rs"), 60 // small)
-        works.append((Program("rustc", [os.path.join(root, "bin/rustc"), "--crate-type", "lib", "--emit", "metadata", "-o", "/dev/null", source]), None))
+        # Not /dev/null: rustc renames a file to this name.
+        works.append((Program("rustc", [os.path.join(root, "bin/rustc"), "--crate-type", "lib", "--emit", "metadata", "-o", source + ".rmeta", source]), {}))
         remarks.append("rustc's jemalloc is built without its profiler.")
     server = os.path.join(build, "tests/bench/store_server")
     if os.access(server, os.X_OK):
         batches = 1000 // small
         load = lambda path: float(checked([os.path.join(build, "tests/bench/memcached_load"), path, "8", str(batches)]).split()[1])
-        works.append((Store("C++ server, static tcmalloc", server, load), {"HEAPPROFILE": "{dir}/heap"}))
+        works.append((Store("C++ server, static tcmalloc", server, load),
+                      {OWN: {"TCMALLOC_SAMPLE_PARAMETER": "524288"}, HOOKS: {"HEAPPROFILE": "{dir}/heap"}}))
     else:
         remarks.append("libtcmalloc.a is not installed: no C++ server with a static tcmalloc.")
     return works, remarks
