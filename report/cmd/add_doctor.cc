@@ -336,7 +336,8 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   }
   Findings findings;
   bool allocator_is_described = false;
-  const bool is_bound = std::any_of(objects.begin(), objects.end(), IsHoldfastLibrary);
+  // Its file may be deleted, or in memory (holdfast attach): the objects lack it then.
+  const bool is_bound = MapsHoldfastLibrary(ReadOfProcess(pid, "maps"));
   if (!is_bound) {
     WhyNotLoaded(pid, root, objects, &findings);
   } else if (const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders); table.ok()) {

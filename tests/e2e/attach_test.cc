@@ -519,6 +519,7 @@ TEST_F(Attach, HandsTheLibraryOverToAContainer) {
   ASSERT_TRUE(attached.exited(0)) << attached.Describe();
   Line(running, 1);
   EXPECT_EQ(ReadFile("/proc/" + program + "/environ").find("HOLDFAST_"), std::string::npos);
+  EXPECT_THAT(RunTool({"doctor", program}).out, HasSubstr("ok    recording   heap every 10B"));
   EXPECT_TRUE(RunTool({"detach", program}).exited(0));
   EXPECT_THAT(RunTool({"ls"}).out, HasSubstr(program + "  detached"));
   // The table names a folder outside. It is believed because attach has left a note there.
