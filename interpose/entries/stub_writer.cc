@@ -240,11 +240,14 @@ class Writer {
       PutBytes(0x48 | High(reg) << 2 | High(reg), 0x8d, 0x80 | Low(reg) << 3 | Low(reg));  // lea -added(reg), reg
       if (Low(reg) == kRsp) PutBytes(0x24);
       PutInt(-site.kept.added);
+    } else if (site.kept.swapped >= 0) {
+      const int one = site.kept.swapped, other = site.kept.swapped_with;
+      PutBytes(0x48 | High(one) << 2 | High(other), 0x87, 0xc0 | Low(one) << 3 | Low(other));  // xchg one, other
     }
   }
 
   void PutSlow(const EntrySite& site, uint64_t number) {
-    PutUndo(site);
+    if (!site.kept.undone_at_once) PutUndo(site);
     PutBytes(0x68);
     PutInt(static_cast<int32_t>(number));
     PutBytes(0xff, 0x25);  // jmp *word(%rip): the first word of the page
@@ -255,12 +258,18 @@ class Writer {
     const EntrySite& site = plan_.sites[number];
     const uintptr_t end = site.jump + site.moved;
     Align();
+    if (site.is_short_jump) {
+      // The low byte of the jump's distance stays as well.
+      const uint8_t low = reinterpret_cast<const uint8_t*>(site.jump)[1];
+      while (static_cast<uint8_t>(here() - (site.jump + 5)) != low && !failed_) PutBytes(0xcc);
+    }
     stubs_[number].hot = here();
     Slow slow;
     always_slow_ = false;
+    if (site.kept.undone_at_once) PutUndo(site);
     WriteHot(site, &slow);
     if (!always_slow_) {
-      if (site.runs_again) PutUndo(site);
+      if (site.runs_again && !site.kept.undone_at_once) PutUndo(site);
       PutMoved(site.runs_again ? site.first : site.jump, end);
     }
     const auto at = static_cast<uint64_t>(number) << 1;

@@ -1,7 +1,8 @@
 // Writes the code beside the executable that a redirected function is led through. For each function:
 //
-//     hot:         charge the size, or look at the filter; jump to slow if a sample is due or the block may be one
-//                  [the first instruction again, if its flags are needed]
+//     hot:         [undo the first instruction, if it changes an argument that is read here]
+//                  charge the size, or look at the filter; jump to slow if a sample is due or the block may be one
+//                  [the first instruction again, if it was undone or its flags are needed]
 //                  the moved instructions
 //                  jump back to the instruction after them
 //     slow:        undo the first instruction; push the number; jump to HoldfastEntrySlow

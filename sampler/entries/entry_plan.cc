@@ -448,20 +448,56 @@ class Planner {
     if (first.flow == Flow::kStop) return Refuse(EntryReason::kChanged, number);
     if (first.flow == Flow::kCall || first.flow == Flow::kIndirectCall) return Refuse(EntryReason::kCalls, number);
     // A jump to a function without a name, as stripped executables have it. Only this instruction is replaced, by another
-    // jump with the same first byte: that is what the removal of a uprobe would write back.
-    constexpr uint8_t kNearJump = 0xe9;
-    if (first.flow == Flow::kJump && *reinterpret_cast<const uint8_t*>(site.first) == kNearJump) {
+    // jump. The removal of a uprobe writes its first byte back: a jump of 2 bytes must then be what it was, so its second
+    // byte stays, and the bytes after it change.
+    constexpr uint8_t kNearJump = 0xe9, kShortJump = 0xeb;
+    const uint8_t opcode = *reinterpret_cast<const uint8_t*>(site.first);
+    if (first.flow == Flow::kJump && (opcode == kNearJump || opcode == kShortJump)) {
       site.jump = site.first;
+      site.is_short_jump = opcode == kShortJump;
       return PlanMove(number);
     }
     site.kept = DescribeFirst(first, reinterpret_cast<const uint8_t*>(site.first), NeededFor(site.shape()));
     if (first.flow != Flow::kNext || site.first + first.length >= site.address + site.bytes)
-      return Refuse(EntryReason::kTooShort, number);
-    if (!site.kept.may_stay) return Refuse(EntryReason::kFirstMoves, number);
+      return RefuseUnlessItLeadsOn(EntryReason::kTooShort, number);
+    if (!site.kept.may_stay) return RefuseUnlessItLeadsOn(EntryReason::kFirstMoves, number);
     site.first_bytes = first.length;
     site.jump = site.first + first.length;
     PlanMove(number);
-    if (!refused_) site.runs_again = site.kept.sets_flags && NeedsFlags(site.jump);
+    if (!refused_ && !site.left_alone)
+      site.runs_again = site.kept.undone_at_once || (site.kept.sets_flags && NeedsFlags(site.jump));
+  }
+
+  // Nothing is missed if the function stays as it is: it only leads to another entry, or frees nothing.
+  void RefuseUnlessItLeadsOn(EntryReason reason, int number) {
+    EntrySite& site = plan_.sites[number];
+    if (!LeadsOn(site)) return Refuse(reason, number);
+    site.left_alone = true;
+    site.moves_call = false;
+  }
+
+  bool LeadsOn(const EntrySite& site) const {
+    constexpr int kMaxInstructions = 16;
+    constexpr int kRegisters[] = {kRdi, kRsi, kRdx, kRcx};
+    const CallShape& shape = site.shape();
+    bool does_nothing = shape.effect == Effect::kFrees;
+    uintptr_t at = site.first;
+    for (int i = 0; i < kMaxInstructions; ++i) {
+      const Instruction one = DecodeAt(at);
+      if (one.length == 0) return false;
+      if (one.flow == Flow::kReturn) return does_nothing;
+      if (one.flow == Flow::kJump) {
+        const int to = plan_.SiteAt(TargetAt(one, at));
+        return to >= 0 && &plan_.sites[to] != &site && plan_.sites[to].shape().effect == shape.effect &&
+               plan_.sites[to].shape().block == shape.block;
+      }
+      // The other entry must get the same block, because a function that is redirected has counted this one.
+      if (one.flow != Flow::kNext || (shape.block >= 0 && !IsNop(one) && MayMention(one, kRegisters[shape.block])))
+        return false;
+      does_nothing = does_nothing && (IsNop(one) || OverwrittenRegister(one) >= 0);
+      at += one.length;
+    }
+    return false;
   }
 
   // A moved call jumps to a function that returns behind the original call, so its frame is as it was. Not to another
@@ -476,8 +512,8 @@ class Planner {
     while (at < site.jump + kJumpBytes) {
       const Instruction one = DecodeAt(at);
       if (one.length == 0) return Refuse(EntryReason::kUnknownCode, number);
-      if (at >= end && !(ended && (IsNop(one) || one.flow == Flow::kStop)))
-        return Refuse(EntryReason::kTooShort, number);
+      if (at >= end && (!(ended && (IsNop(one) || one.flow == Flow::kStop)) || BeginsFunction(at)))
+        return RefuseUnlessItLeadsOn(EntryReason::kTooShort, number);
       if (at < end) {
         if (one.flow == Flow::kStop) return Refuse(EntryReason::kChanged, number);
         if (one.flow == Flow::kIndirectCall || (one.flow == Flow::kCall && !MayMoveCall(TargetAt(one, at))))
@@ -490,6 +526,13 @@ class Planner {
     }
     site.moved = static_cast<uint8_t>(at - site.jump);
     if (IsRestartable({site.first, at})) Refuse(EntryReason::kRestartable, number);
+  }
+
+  // Whether the unwind table has a function that begins here.
+  bool BeginsFunction(uintptr_t address) const {
+    const FunctionStarts starts = Starts();
+    const uint32_t index = starts.UpTo(address);
+    return index > 0 && starts.At(index - 1) == address;
   }
 
   bool IsRestartable(const CodeRange& code) const {
@@ -561,7 +604,7 @@ class Planner {
     if (!site.left_alone && at >= site.jump && at < site.jump + site.moved)
       return true;  // moved: led there by the stub
     // A thunk stays as it is: the program's call reaches the entry through it.
-    if (site.left_alone && at == site.first) return true;
+    if (site.left_alone && site.shape().effect != Effect::kOther) return true;
     if (IsWithShortJump(at)) return true;
     if (one.target_bytes != 4) {
       Refuse(EntryReason::kShortJump, own);

@@ -70,13 +70,14 @@ struct EntrySite {
   size_t bytes = 0;
   int name = 0;  // AllocatorName
   bool is_exported = false;
-  bool left_alone = false;  // a jump to another entry, which counts the call
+  bool left_alone = false;  // it only leads to another entry, which counts the call, or does nothing
   uintptr_t first = 0;      // the first instruction, after endbr64
   uint8_t first_bytes = 0;
   FirstInstruction kept;
   bool moves_call = false;  // its last moved instruction is a call; not where the kernel checks returns (shadow stacks)
-  bool runs_again = false;  // the first instruction's flags are needed after the stub
+  bool runs_again = false;  // the first instruction is undone before the hook, or its flags are needed after the stub
   int spare = -1;           // a general register that the function overwrites anyway; −1: not known
+  bool is_short_jump = false;  // it begins with a jump of 2 bytes, which stay; 3 bytes of padding change
   uintptr_t jump = 0;       // where the jump goes
   uint8_t moved = 0;        // bytes of the instructions that it replaces
 

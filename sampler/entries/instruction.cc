@@ -340,6 +340,17 @@ Flags FlagsUse(const Instruction& one) {
   return op == 0x84 || op == 0x85 || op == 0xa8 || op == 0xa9 || IsCompare(one) ? Flags::kSet : Flags::kUntouched;
 }
 
+namespace {
+
+int32_t ConstantAtEnd(const Instruction& one, const uint8_t* code, bool is_byte) {
+  if (is_byte) return static_cast<int8_t>(code[one.length - 1]);
+  int32_t word;
+  memcpy(&word, code + one.length - sizeof word, sizeof word);
+  return word;
+}
+
+}  // namespace
+
 FirstInstruction DescribeFirst(const Instruction& one, const uint8_t* code, uint32_t needed) {
   FirstInstruction first;
   if (one.length == 0 || one.flow != Flow::kNext) return first;
@@ -354,27 +365,39 @@ FirstInstruction DescribeFirst(const Instruction& one, const uint8_t* code, uint
     first.stack_bytes = 8;
     return first;
   }
+  const auto add = [&first, needed](int reg, int32_t added) {
+    first.added_to = reg;
+    first.added = added;
+    first.may_stay = (kCalleeSaved >> reg & 1) == 0 && added != INT32_MIN;
+    first.undone_at_once = (needed >> reg & 1) != 0;
+  };
   // add or sub of a constant
   if (one.map == Map::kOneByte && (one.opcode == 0x83 || one.opcode == 0x81) && one.names_register() &&
       (one.rex & 8) != 0 && (one.extension() == 0 || one.extension() == 5) && one.rm() != kRsp) {
-    if (one.opcode == 0x83) {
-      first.added = static_cast<int8_t>(code[one.length - 1]);
-    } else {
-      memcpy(&first.added, code + one.length - 4, sizeof first.added);
-    }
-    if (one.extension() == 5) first.added = -first.added;
-    first.added_to = one.rm();
-    first.may_stay = ((needed | kCalleeSaved) >> first.added_to & 1) == 0 && first.added != INT32_MIN;
+    const int32_t constant = ConstantAtEnd(one, code, one.opcode == 0x83);
+    if (constant == INT32_MIN) return first;
+    add(one.rm(), one.extension() == 5 ? -constant : constant);
     first.sets_flags = true;
+    return first;
+  }
+  // lea constant(reg), reg
+  if (one.map == Map::kOneByte && one.opcode == 0x8d && (one.rex & 8) != 0 && !one.has_short_address &&
+      (one.modrm >> 6 == 1 || one.modrm >> 6 == 2) && (one.modrm & 7) != kRsp && one.reg() == one.rm()) {
+    add(one.reg(), ConstantAtEnd(one, code, one.modrm >> 6 == 1));
+    return first;
+  }
+  // xchg of two registers
+  if (one.map == Map::kOneByte && one.opcode == 0x87 && one.names_register() && (one.rex & 8) != 0 &&
+      ((kCalleeSaved | 1u << kRsp) & (1u << one.reg() | 1u << one.rm())) == 0) {
+    first.swapped = one.reg();
+    first.swapped_with = one.rm();
+    first.may_stay = true;
+    first.undone_at_once = (needed & (1u << one.reg() | 1u << one.rm())) != 0;
     return first;
   }
   // sub $bytes, %rsp
   if (one.map == Map::kOneByte && (one.opcode == 0x83 || one.opcode == 0x81) && one.modrm == 0xec && one.rex == 0x48) {
-    if (one.opcode == 0x83) {
-      first.stack_bytes = static_cast<int8_t>(code[one.length - 1]);
-    } else {
-      memcpy(&first.stack_bytes, code + one.length - 4, sizeof first.stack_bytes);
-    }
+    first.stack_bytes = ConstantAtEnd(one, code, one.opcode == 0x83);
     first.may_stay = first.stack_bytes > 0;
     first.sets_flags = true;
     return first;

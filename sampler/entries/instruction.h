@@ -74,6 +74,8 @@ struct FirstInstruction {
   int pushed = -1;          // the register that a push stored
   int added_to = -1;        // a register to which it adds a constant: to be subtracted before it runs again
   int32_t added = 0;
+  int swapped = -1, swapped_with = -1;  // registers that it exchanges: to be exchanged again
+  bool undone_at_once = false;          // it changes a register that the hook reads
   bool sets_flags = false;
 };
 // `needed`: bits of the registers that the hook reads. Another argument may be overwritten: the function itself does not

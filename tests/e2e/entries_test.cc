@@ -531,6 +531,23 @@ TEST_F(EntryCases, RedirectedFunctionsAreRecordedToTheByte) {
   }
 }
 
+// A jump of 2 bytes before padding; a first instruction that is undone before the hook; what stays as it is, because it leads
+// on to malloc or frees nothing. A uprobe on such a jump that goes writes its first byte back.
+TEST_F(EntryCases, TinyFunctionsAreRecordedToTheByte) {
+  for (const char* interval : {"512KiB", "300", "1"}) {
+    std::filesystem::remove_all(out());
+    const RunResult run = RunCase("tiny", interval);
+    ASSERT_TRUE(run.exited(0)) << interval << run.Describe();
+    EXPECT_THAT(run.out, HasSubstr("wrong 0"));
+    if (interval[0] != '1') continue;
+    ExpectKnownHeap(run.out);
+    const std::vector<Decoded> heap = NewestHeap();
+    ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+    EXPECT_EQ(heap[0].Comment("allocator"),
+              "all 9 functions of the executable's allocator are redirected at their entry");
+  }
+}
+
 // A jump from one entry to another is one call, of the size that the program asked for: the other one gets a larger size.
 TEST_F(EntryCases, CallsThatJumpToAnotherEntryCountOnce) {
   const RunResult every = RunCase("short_jumps");

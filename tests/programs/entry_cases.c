@@ -66,6 +66,7 @@
 #define SHORT_TABLE 40  // with a jump that may lead there
 #define FOLDED 41       // shares its address with cfree (identical code folding)
 #define BRK 42          // its memory is from sbrk
+#define TINY 43         // functions that are a jump of 2 bytes, or change their arguments first, or only lead on
 #define HAS_SHORT_JUMPS (CASE >= SHORT_JUMPS && CASE <= SHORT_TABLE)
 
 // ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first; larger ones for the dynamic linker ----
@@ -285,6 +286,20 @@ __asm__(".text\n.p2align 4\n"
 #endif
 );
 #endif
+#if CASE == TINY
+// A pool, and operators before it: new and delete fit in 2 bytes, and delete[] does nothing. The size is memalign's second
+// argument, then its first; pvalloc's is wrong, then right; valloc leads on to malloc with another size.
+__asm__(
+    ".text\n.p2align 4\n" FUNCTION(_Znwm, ".byte 0xeb,pool_new-.-1\n") ".p2align 4\n"  //
+    FUNCTION(_Znam, "endbr64\n.byte 0xeb,pool_new-.-1\n") ".p2align 4\n"               //
+    FUNCTION(_ZdlPv, ".byte 0xeb,pool_delete-.-1\n") ".p2align 4\n"                    //
+    FUNCTION(_ZdaPv, "ret\n") ".p2align 4\n"                                           //
+    FUNCTION(pool_new, USUAL(toy_malloc))
+        FUNCTION(pool_delete, USUAL(toy_free)) ".p2align 4\n" FUNCTION(memalign, "xchg %rdi,%rsi\nmov %rdi,%rax\njmp toy_malloc\n") ".p2align 4\n" FUNCTION(
+            pvalloc,
+            "lea 0x1000(%rdi),%rdi\nsub $0x1000,%rdi\njmp toy_malloc\n") ".p2align 4\n" FUNCTION(valloc,
+                                                                                                 "mov $300,%edi\njmp malloc\n"));
+#endif
 #if CASE == TWO_RESULTS
 struct Sized {
   void* block;
@@ -331,6 +346,26 @@ KNOWN void* by_valloc(size_t bytes) { return valloc(bytes); }
 KNOWN void* by_aligned_alloc(size_t bytes) { return aligned_alloc(16, bytes); }
 KNOWN void* by_memalign(size_t bytes) { return memalign(16, bytes); }
 KNOWN void* by_reallocarray(size_t count, size_t each) { return reallocarray(NULL, count, each); }
+#endif
+#if CASE == TINY
+void* _Znwm(size_t);
+void* _Znam(size_t);
+void _ZdlPv(void*);
+void _ZdaPv(void*);
+void* memalign(size_t, size_t);
+void* pvalloc(size_t);
+KNOWN void* by_new(size_t bytes) { return _Znwm(bytes); }
+KNOWN void* by_array_new(size_t bytes) { return _Znam(bytes); }
+KNOWN void* by_memalign(size_t bytes) { return memalign(64, bytes); }
+KNOWN void* by_pvalloc(size_t bytes) { return pvalloc(bytes); }
+KNOWN void* by_valloc(size_t bytes) { return valloc(bytes); }
+// What the kernel does when a uprobe goes.
+static int RestoreFirstByte(void* function, unsigned char was) {
+  FILE* memory = fopen("/proc/self/mem", "r+");
+  if (memory == NULL) return 1;
+  const int failed = fseek(memory, (long)(uintptr_t)function, SEEK_SET) != 0 || fwrite(&was, 1, 1, memory) != 1;
+  return fclose(memory) != 0 || failed;
+}
 #endif
 #if CASE == TWO_RESULTS
 KNOWN struct Sized sized(size_t bytes) { return __size_returning_new(bytes); }
@@ -436,6 +471,19 @@ static int Work(void) {
     memset(block, i, 500);
     free(block);
   }
+#endif
+#if CASE == TINY
+  for (int i = 0; i < 20; ++i) {
+    memset(by_array_new(300), i, 300);
+    memset(by_new(300), i, 300);
+    _ZdlPv(by_new(300));
+    _ZdaPv(by_array_new(300));
+    free(by_memalign(300));
+    free(by_pvalloc(300));
+    free(by_valloc(100));
+  }
+  wrong += RestoreFirstByte((void*)_Znwm, 0xeb);
+  memset(_Znwm(300), 1, 300);
 #endif
 #if CASE == LITTLE
   wrong += !RunsOnLittleStack();
@@ -572,6 +620,13 @@ int main(int count, char** arguments) {
   Expect("by_valloc", 8000, 8000 * 500, 0, 0);
   Expect("by_aligned_alloc", 3333, 3333 * 500, 0, 0);
   Expect("by_reallocarray", 6667, 6667 * 500, 0, 0);
+#endif
+#if CASE == TINY
+  Expect("by_new", 40, 40 * 300, 20, 20 * 300);
+  Expect("by_array_new", 40, 40 * 300, 40, 40 * 300);
+  Expect("by_memalign", 20, 20 * 300, 0, 0);
+  Expect("by_pvalloc", 20, 20 * 300, 0, 0);
+  Expect("by_valloc", 20, 20 * 300, 0, 0);
 #endif
 #if CASE == SHARED
   Expect("shared_helper", 20, 10 * 300 + 10 * 400, 0, 0);

@@ -83,7 +83,15 @@ TEST(Decoder, SaysWhichFirstInstructionsMayStay) {
   EXPECT_TRUE(First({0x48, 0x8b, 0x05, 1, 2, 3, 4}).may_stay);  // mov (%rip),%rax
   EXPECT_TRUE(First({0x31, 0xf6}).may_stay);                    // xor %esi,%esi
   EXPECT_EQ(First({0x48, 0x83, 0xee, 0x01}).added, -1);         // sub $1,%rsi
-  EXPECT_FALSE(First({0x48, 0x83, 0xef, 0x01}).may_stay) << "it changes what the hook reads";
+  EXPECT_FALSE(First({0x48, 0x83, 0xee, 0x01}).undone_at_once);
+  EXPECT_TRUE(First({0x48, 0x83, 0xef, 0x01}).undone_at_once) << "sub $1,%rdi, which the hook reads";
+  EXPECT_EQ(First({0x48, 0x8d, 0x7f, 0xf0}).added, -16);        // lea -16(%rdi),%rdi
+  EXPECT_EQ(First({0x48, 0x8d, 0xbf, 0, 1, 0, 0}).added, 256);  // lea 256(%rdi),%rdi
+  EXPECT_FALSE(First({0x48, 0x8d, 0x7e, 0xf0}).may_stay) << "lea -16(%rsi),%rdi cannot be undone";
+  EXPECT_TRUE(First({0x48, 0x87, 0xf7}).may_stay);  // xchg %rsi,%rdi
+  EXPECT_TRUE(First({0x48, 0x87, 0xf7}).undone_at_once);
+  EXPECT_FALSE(First({0x48, 0x87, 0xf3}).may_stay) << "xchg %rsi,%rbx";
+  EXPECT_FALSE(First({0x48, 0x87, 0x37}).may_stay) << "xchg %rsi,(%rdi)";
   EXPECT_FALSE(First({0x48, 0x89, 0xf7}).may_stay) << "mov %rsi,%rdi, the same";
   EXPECT_FALSE(First({0x48, 0x8b, 0x36}).may_stay) << "mov (%rsi),%rsi gives another result the second time";
   EXPECT_FALSE(First({0x48, 0x89, 0x07}).may_stay) << "a store";
