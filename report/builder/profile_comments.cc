@@ -248,7 +248,8 @@ void AddAllocator(const ProcessState& state, bool is_heap, Profile* profile, Com
   record::Allocator& allocator = profile->mutable_records()->allocator.emplace();
   allocator.outcome = EntryText(outcome);
   // Other objects call glibc's malloc, and a malloc of the program may pass its calls on.
-  if (is_heap && !outcome.is_redirected()) allocator.outcome += "; this profile has only what is taken from others";
+  if (is_heap && !outcome.is_redirected() && !MayPassOn(outcome))
+    allocator.outcome += "; this profile has only what is taken from others";
   allocator.is_seen = outcome.is_redirected();
   comments->Add("allocator", allocator.outcome);
   allocator.incomplete = WhyIncomplete(*state.table);

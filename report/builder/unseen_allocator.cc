@@ -35,9 +35,7 @@ std::string DescribeUnseen(const std::string& path) {
   const absl::StatusOr<DynamicNames> names = ReadDynamicNames(path);
   if (!names.ok()) return "";
   if (names->has_hidden_malloc) return HiddenAllocatorText();
-  // Every allocator calls these to get its memory and to give it back.
-  const bool maps = names->needs.contains("mmap") || names->needs.contains("mmap64");
-  if (!maps || !names->needs.contains("madvise")) return "";
+  if (!names->may_have_own_allocator()) return "";
   if (!names->own_allocator.empty())
     return fmt::format(
         "the executable has an allocator of its own ({}), which is not seen: --entries yes reads its symbols",

@@ -201,6 +201,8 @@ bool AboutLinkedAllocator(const TableSnapshot& snapshot, Findings* findings) {
     findings->No("allocator", fmt::format("the heap profile is incomplete: {}", incomplete));
   } else if (outcome.is_redirected()) {
     findings->Ok("allocator", EntryText(outcome));
+  } else if (MayPassOn(outcome)) {
+    findings->Note("allocator", EntryText(outcome));
   } else {
     findings->No("allocator", EntryText(outcome));
   }

@@ -179,7 +179,8 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
   LinkedAllocator allocator;
   const std::string by_text = AllocatorByText(path);
   allocator.replaces_malloc = names.defines.contains("malloc") && names.defines.contains("free");
-  if (!allocator.replaces_malloc && !names.has_hidden_malloc && names.own_allocator.empty() && by_text.empty())
+  if (!allocator.replaces_malloc && !names.has_hidden_malloc && names.own_allocator.empty() &&
+      !names.may_name_allocator && by_text.empty())
     return allocator;
   if (allocator.replaces_malloc && wanted != Entries::kYes &&
       PassesCallsOn([&names](const char* name) { return names.needs.contains(name); })) {
@@ -189,15 +190,30 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
                     BaseName(path));
     return allocator;
   }
+  if (!allocator.replaces_malloc && !names.has_hidden_malloc && !names.may_have_own_allocator()) {
+    if (names.own_allocator.empty()) return allocator;
+    allocator.is_there = allocator.is_seen = true;
+    allocator.text = fmt::format(
+        "{} has functions named like an allocator's ({}), and no memory of its own: calls that "
+        "they pass on are seen",
+        BaseName(path), names.own_allocator);
+    return allocator;
+  }
   const FileOutcome file = OutcomeFor(path, wanted);
   const size_t unread_bytes = file.unread_bytes;
   EntryOutcome outcome = file.at_start;
   if (outcome.is_redirected() && !file.late.is_redirected()) allocator.why_not_late = EntryText(file.late);
   if (!outcome.has_allocator() && names.has_hidden_malloc) outcome = {EntryReason::kHidden, kName_malloc + 1, 1};
+  if (!allocator.replaces_malloc && !outcome.has_allocator() && names.own_allocator.empty() && by_text.empty())
+    return allocator;
   allocator.is_there = true;
-  allocator.is_seen = allocator.is_redirected = outcome.is_redirected();
+  allocator.is_redirected = outcome.is_redirected();
+  allocator.is_seen = outcome.is_redirected() || MayPassOn(outcome);
   const std::string name = by_text.empty() ? "an allocator" : by_text;
-  if (allocator.is_seen) {
+  if (MayPassOn(outcome)) {
+    allocator.may_lack = true;
+    allocator.text = EntryText(outcome);
+  } else if (allocator.is_seen) {
     allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
     allocator.may_lack = outcome.lacks_names();
     if (allocator.may_lack) allocator.text += "; " + WhyIncomplete(outcome);

@@ -238,7 +238,8 @@ class Planner {
     if (const int lacking = IncompleteSite(); lacking >= 0) return Refuse(EntryReason::kIncomplete, lacking);
     const bool has_all_names = image_.all.count != 0;
     const int allocator = has_all_names && plan_.is_listed ? -1 : FindMessage();
-    if (wanted == Entries::kAuto && !plan_.is_listed && allocator < 0) return Refuse(EntryReason::kNotListed, -1);
+    if (wanted == Entries::kAuto && !plan_.is_listed && allocator < 0)
+      return Refuse(EntryReason::kNotListed, DefinesPlainNames(image_.exported) ? -1 : 0);
     for (int i = 0; i < plan_.site_count && !refused_; ++i) PlanSite(i);
     for (int i = 0; i < plan_.site_count && !refused_; ++i) MarkPlaces(plan_.sites[i]);
     for (int i = 0; i < plan_.site_count && !refused_; ++i) {
@@ -1284,15 +1285,13 @@ bool DefinesPlainNames(const SymbolList& symbols) {
 }
 
 bool MayHaveOwnAllocator(const SymbolList& exported) {
-  // gperftools' tcmalloc defines mmap itself.
-  static constexpr char kGetMemory[][8] = {"mmap", "mmap64", "syscall", "sbrk"};
   bool maps = false, advises = false;
   for (size_t i = 0; i < exported.count && !(maps && advises); ++i) {
     const Elf64_Sym& symbol = exported.symbols[i];
     if (symbol.st_shndx != SHN_UNDEF) continue;
     const char* name = exported.NameOf(symbol);
     for (const auto& call : kGetMemory) maps = maps || strcmp(name, call) == 0;
-    advises = advises || strcmp(name, "madvise") == 0;
+    advises = advises || strcmp(name, kGivesMemoryBack) == 0;
   }
   return maps && advises;
 }

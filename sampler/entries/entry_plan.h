@@ -149,7 +149,10 @@ bool PassesCallsOn(Imports imports) {
   return (imports("dlsym") || imports("__libc_malloc")) && !imports("mmap") && !imports("mmap64") && !imports("sbrk") &&
          !imports("brk") && !imports("syscall");
 }
-// Whether it calls what every allocator calls to get its memory, so that one under other names may be in it.
+// What every allocator calls to get its memory, one of these, and to give it back. gperftools' tcmalloc defines mmap itself.
+inline constexpr char kGetMemory[][8] = {"mmap", "mmap64", "syscall", "sbrk"};
+inline constexpr char kGivesMemoryBack[] = "madvise";
+// Whether the executable calls these, so that an allocator under other names may be in it.
 bool MayHaveOwnAllocator(const SymbolList& exported);
 // Bytes of .symtab and its names that are read, beside plain names, which .dynsym has too, and without them: then most
 // executables have no allocator, and reading 10 MB takes 10 ms of their start.

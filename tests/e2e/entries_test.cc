@@ -115,6 +115,38 @@ TEST_F(LinkedAllocators, TheirLocksAreNotThePrograms) {
   EXPECT_THAT(RunTool({"locks", out()}).out, Not(HasSubstr("allocators")));
 }
 
+// Doctor, the process and its profiles agree: without an allocator's calls to the kernel, such functions pass their calls on;
+// with them, nobody can tell.
+TEST_F(LinkedAllocators, FunctionsNamedLikeAnAllocatorsAreNotCalledUnseen) {
+  const std::string passed = "has functions named like an allocator's (mi_heap_malloc), and no memory of its own";
+  const std::string perhaps =
+      "has functions named like an allocator's (mi_malloc), but none that is tested: what they take from malloc is seen";
+  for (const auto& [program, of_file, of_process] :
+       {std::array<std::string, 3>{"wraps_as_mimalloc", passed, ""}, {"wraps_as_mimalloc_maps", perhaps, perhaps}}) {
+    const RunResult doctor = RunTool({"doctor", "--", ProgramPath(program)});
+    EXPECT_TRUE(doctor.exited(0)) << doctor.Describe();
+    EXPECT_THAT(doctor.out, HasSubstr(of_file));
+    EXPECT_THAT(doctor.out, HasSubstr("malloc and free are those of glibc"));
+    Running running(
+        CommandFor(Launch::kPreload, {program, "waits"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}}));
+    ASSERT_TRUE(running.WaitForOutput("worked\n"));
+    const RunResult of_pid = RunTool({"doctor", std::to_string(running.pid()), "--tables", tables()});
+    EXPECT_THAT(of_pid.out, HasSubstr(of_file));
+    EXPECT_THAT(of_pid.out, Not(HasSubstr("NO    allocator")));
+    running.CloseInput();
+    const RunResult run = running.Wait();
+    EXPECT_TRUE(run.exited(0));
+    EXPECT_TRUE(Settled());
+    ExpectKnownHeap(run.out);
+    const RunResult info = RunTool({"info", out()});
+    EXPECT_THAT(info.out, HasSubstr(of_process));
+    EXPECT_THAT(info.out, Not(HasSubstr("allocator is not seen")));
+    EXPECT_THAT(info.out, Not(HasSubstr("only what is taken from others")));
+    EXPECT_EQ(info.out.find("allocator: ") != std::string::npos, !of_process.empty()) << info.out;
+    std::filesystem::remove_all(out());
+  }
+}
+
 // Each start would take milliseconds.
 TEST_F(LinkedAllocators, ManySymbolsAreOnlyReadOnRequest) {
   EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("many_symbols")}).out,

@@ -15,6 +15,7 @@
 #include "report/base/file_descriptor.h"
 #include "report/names/elf/elf_file.h"
 #include "report/names/elf/elf_symbols.h"
+#include "sampler/entries/entry_plan.h"
 
 namespace holdfast {
 namespace {
@@ -50,6 +51,7 @@ void TakeSymbols(const ElfFile& elf, const Elf64_Shdr& section, DynamicNames* ob
   if (!dynamic) object->has_symtab = true;
   const auto names = elf.BytesOf(*table->names, ElfSymbols::kMaxNameBytes);
   if (!names) return;
+  if (!dynamic && MayNameAllocator(names->data(), names->size())) object->may_name_allocator = true;
   for (size_t i = 1; i < table->symbols.size(); ++i) {
     const Elf64_Sym& symbol = table->symbols[i];
     const int type = ELF64_ST_TYPE(symbol.st_info);
@@ -89,6 +91,12 @@ bool IsSymbolic(const ElfFile& elf, const Elf64_Shdr& section) {
 }
 
 }  // namespace
+
+bool DynamicNames::may_have_own_allocator() const {
+  const bool gets = std::any_of(std::begin(kGetMemory), std::end(kGetMemory),
+                                [this](const char* name) { return needs.contains(name); });
+  return gets && needs.contains(kGivesMemoryBack);
+}
 
 absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

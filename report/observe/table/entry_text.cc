@@ -38,6 +38,11 @@ std::string EntryText(const EntryOutcome& outcome) {
   if (outcome.is_redirected())
     return fmt::format("all {} {}functions of the executable's allocator are redirected at their entry", outcome.count,
                        outcome.lacks_names() ? "exported " : "");
+  if (MayPassOn(outcome) && outcome.name <= kAllocatorNames)
+    return fmt::format(
+        "the executable has functions named like an allocator's ({}), but none that is tested: what they take "
+        "from malloc is seen, and memory of their own is not; --entries yes tries to redirect them",
+        kNamedCalls[outcome.name - 1].text);
   const char* reason = kEntryReasons[static_cast<int>(outcome.reason)];
   const bool is_named = outcome.name > 0 && outcome.name <= kAllocatorNames;
   return fmt::format("the executable's allocator is not seen: {}{}",

@@ -17,6 +17,10 @@ std::string WhyIncomplete(const TableSnapshot& snapshot);
 // The same from the outcome alone, as a check of the file finds it.
 std::string WhyIncomplete(const EntryOutcome& outcome);
 
+// Whether functions are only named like an allocator's: perhaps they pass their calls on to malloc.
+inline bool MayPassOn(const EntryOutcome& outcome) {
+  return outcome.reason == EntryReason::kNotListed && outcome.name != 0;
+}
 // "all 27 functions of the executable's allocator are redirected at their entry", or
 // "the executable's allocator is not seen: realloc is too short for a jump". "": there is none.
 std::string EntryText(const EntryOutcome& outcome);
