@@ -45,7 +45,7 @@ bool IsWithin(const Elf64_Shdr& section, uint64_t file_bytes) {
 // The section headers of a file, in memory of their own.
 class Sections {
  public:
-  explicit Sections(long file) {
+  explicit Sections(long file) : file_(file) {
     Elf64_Ehdr head;
     if (!ReadAt(file, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
         head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof(Elf64_Shdr) || head.e_shnum == 0 ||
@@ -65,12 +65,34 @@ class Sections {
 
   size_t count() const { return count_; }
   const Elf64_Shdr& operator[](size_t index) const { return headers_[index]; }
-  size_t names() const { return names_; }
+  bool IsNamed(const Elf64_Shdr& section, const char* name) const {
+    constexpr size_t kLongest = 24;
+    char text[kLongest];
+    const size_t bytes = TextLength(name) + 1;
+    if (names_ >= count_ || bytes > kLongest) return false;
+    const Elf64_Shdr& names = headers_[names_];
+    return section.sh_name + bytes <= names.sh_size && ReadAt(file_, names.sh_offset + section.sh_name, text, bytes) &&
+           memcmp(text, name, bytes) == 0;
+  }
 
  private:
+  long file_;
   Elf64_Shdr* headers_ = nullptr;
   size_t bytes_ = 0, count_ = 0, names_ = 0;
 };
+
+bool HasBuildId(long file, const BuildId& wanted) {
+  const Sections sections(file);
+  for (size_t i = 0; i < sections.count(); ++i) {
+    char notes[512];
+    if (sections[i].sh_type != SHT_NOTE || sections[i].sh_size > sizeof notes ||
+        !ReadAt(file, sections[i].sh_offset, notes, sections[i].sh_size))
+      continue;
+    const BuildId id = FindBuildId(notes, sections[i].sh_size);
+    if (id.count > 0) return id.count == wanted.count && memcmp(id.bytes, wanted.bytes, id.count) == 0;
+  }
+  return false;
+}
 
 // The build id of the executable in memory, in its notes.
 BuildId BuildIdIn(const Elf64_Phdr* segments, size_t count, uintptr_t bias) {
@@ -135,12 +157,66 @@ void ExecutableFile::ReleaseMemory() {
 }
 
 bool ExecutableFile::ReadSymbols(bool has_plain_names, Entries wanted, SymbolList* list) {
-  if (ReadSymbolsOf(file_, has_plain_names, wanted, list)) return true;
-  const long debug = OpenDebugFile(FirstObject()->l_addr);
-  if (debug < 0) return false;
-  const bool found = ReadSymbolsOf(debug, has_plain_names, wanted, list);
-  RawSyscall(SYS_close, debug);
-  return found;
+  return ReadSymbolsOf(file_, has_plain_names, wanted, list) || ReadDebugSymbols(has_plain_names, wanted, list);
+}
+
+// The same files as report/names/elf/separate_symbols.h names.
+bool ExecutableFile::ReadDebugSymbols(bool has_plain_names, Entries wanted, SymbolList* list) {
+  constexpr char kRoot[] = "/usr/lib/debug";
+  const BuildId id = BuildIdIn(segments_, segment_count_, FirstObject()->l_addr);
+  if (id.count < 2 || id.count > 64) return false;
+  const auto read = [&](auto... parts) {
+    size_t length = 0;
+    for (const char* part : {static_cast<const char*>(parts)...}) {
+      while (*part != '\0' && length + 1 < sizeof path_) path_[length++] = *part++;
+    }
+    path_[length] = '\0';
+    const long file = RawSyscall(SYS_openat, AT_FDCWD, path_, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (SyscallFailed(file)) return false;
+    const bool found = HasBuildId(file, id) && ReadSymbolsOf(file, has_plain_names, wanted, list);
+    RawSyscall(SYS_close, file);
+    return found;
+  };
+  char text[2 * 64 + 2], *end = text;
+  for (size_t i = 0; i < id.count; ++i) {
+    *end++ = "0123456789abcdef"[id.bytes[i] >> 4];
+    *end++ = "0123456789abcdef"[id.bytes[i] & 15];
+    if (i == 0) *end++ = '/';
+  }
+  *end = '\0';
+  if (read(kRoot, "/.build-id/", text, ".debug")) return true;
+  char name[256];
+  if (!ReadDebugLink(name, sizeof name)) return false;
+  return FindFolder() && (read(folder_, name) || read(folder_, ".debug/", name) || read(kRoot, folder_, name) ||
+                          read(kRoot, "/", name));
+}
+
+bool ExecutableFile::ReadDebugLink(char* name, size_t capacity) const {
+  const Sections sections(file_);
+  for (size_t i = 0; i < sections.count(); ++i) {
+    const size_t bytes = sections[i].sh_size < capacity ? sections[i].sh_size : capacity;
+    if (!sections.IsNamed(sections[i], ".gnu_debuglink") || !ReadAt(file_, sections[i].sh_offset, name, bytes))
+      continue;
+    // The name ends with a zero, and a checksum follows.
+    return bytes > 0 && memchr(name, '\0', bytes) != nullptr && name[0] != '\0' && strchr(name, '/') == nullptr;
+  }
+  return false;
+}
+
+// Writes the folder of the executable, with the last slash.
+bool ExecutableFile::FindFolder() {
+  size_t length = 0;
+  if (is_running_) {
+    const long got = RawSyscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", folder_, sizeof folder_);
+    length = SyscallFailed(got) ? 0 : static_cast<size_t>(got);
+  } else if (const char* path = FindMappedPath(start_ & ~(kPageBytes - 1), &length);
+             path != nullptr && length < sizeof folder_) {
+    memcpy(folder_, path, length);
+  }
+  if (length == 0 || length >= sizeof folder_ || folder_[0] != '/') return false;
+  while (folder_[length - 1] != '/') --length;
+  folder_[length] = '\0';
+  return true;
 }
 
 bool ExecutableFile::ReadSymbolsOf(long file, bool has_plain_names, Entries wanted, SymbolList* list) {
@@ -206,20 +282,6 @@ bool ExecutableFile::MapTables(const Elf64_Shdr& symbols, const Elf64_Shdr& name
   return true;
 }
 
-long ExecutableFile::OpenDebugFile(uintptr_t bias) const {
-  const BuildId id = BuildIdIn(segments_, segment_count_, bias);
-  if (id.count < 2 || id.count > 64) return -1;
-  TextBuffer<256> path;
-  path.Add("/usr/lib/debug/.build-id/");
-  for (size_t i = 0; i < id.count; ++i) {
-    path.Add("0123456789abcdef"[id.bytes[i] >> 4]).Add("0123456789abcdef"[id.bytes[i] & 15]);
-    if (i == 0) path.Add('/');
-  }
-  path.Add(".debug");
-  const long file = RawSyscall(SYS_openat, AT_FDCWD, path.text(), O_RDONLY | O_CLOEXEC);
-  return SyscallFailed(file) ? -1 : file;
-}
-
 bool ExecutableFile::ReadCode(uint64_t address, uint8_t* to, size_t count) const {
   for (size_t i = 0; i < segment_count_; ++i) {
     const Elf64_Phdr& segment = segments_[i];
@@ -232,15 +294,8 @@ bool ExecutableFile::ReadCode(uint64_t address, uint8_t* to, size_t count) const
 
 void ExecutableFile::FindRestartable(ExecutableImage* image) const {
   const Sections sections(file_);
-  if (sections.names() >= sections.count()) return;
-  const Elf64_Shdr& names = sections[sections.names()];
   for (size_t i = 0; i < sections.count(); ++i) {
-    constexpr char kName[] = "__rseq_cs";
-    char name[sizeof kName];
-    if ((sections[i].sh_flags & SHF_ALLOC) == 0 || sections[i].sh_name + sizeof kName > names.sh_size ||
-        !ReadAt(file_, names.sh_offset + sections[i].sh_name, name, sizeof name) ||
-        memcmp(name, kName, sizeof kName) != 0)
-      continue;
+    if ((sections[i].sh_flags & SHF_ALLOC) == 0 || !sections.IsNamed(sections[i], "__rseq_cs")) continue;
     // struct rseq_cs: version and flags in one word, start, length, abort
     const auto* word = reinterpret_cast<const uint64_t*>(image->bias + sections[i].sh_addr);
     for (size_t left = sections[i].sh_size / 32; left > 0; --left, word += 4) {

@@ -20,8 +20,8 @@ class ExecutableFile {
   bool Open(const Elf64_Phdr* segments, size_t count, uintptr_t start);
   void Close();
 
-  // Reads .symtab, of this file or of the debug file with its build id. False: there is none, or it is too large
-  // (MayReadSymbols).
+  // Reads .symtab, of this file or of a debug file with its build id: where packages install it, or where .gnu_debuglink
+  // leads. False: there is none, or it is too large (MayReadSymbols).
   bool ReadSymbols(bool has_plain_names, Entries wanted, SymbolList* list);
   // Reads the code at a link-time address.
   bool ReadCode(uint64_t address, uint8_t* to, size_t count) const;
@@ -33,7 +33,9 @@ class ExecutableFile {
   bool ReadSymbolsOf(long file, bool has_plain_names, Entries wanted, SymbolList* list);
   bool MapTables(const Elf64_Shdr& symbols, const Elf64_Shdr& names, SymbolList* list);
   void ReleaseMemory();
-  long OpenDebugFile(uintptr_t bias) const;
+  bool ReadDebugSymbols(bool has_plain_names, Entries wanted, SymbolList* list);
+  bool ReadDebugLink(char* name, size_t capacity) const;
+  bool FindFolder();
 
   long file_ = -1;
   bool is_open_ = false, is_running_ = false;  // is_running_: it is certainly the file that the kernel has mapped
@@ -42,6 +44,9 @@ class ExecutableFile {
   size_t segment_count_ = 0;
   void* memory_ = nullptr;  // symbols and names
   size_t memory_bytes_ = 0;
+  // Here, because a thread that is borrowed for an attach may have little stack.
+  char folder_[4096];
+  char path_[8192];
 };
 
 }  // namespace holdfast

@@ -420,7 +420,7 @@ class Checker {
   void Allocator() {
     const auto names = ReadDynamicNames(root_ + objects_[0]);
     if (!names.ok()) return;
-    const LinkedAllocator linked = LinkedAllocatorOf(root_ + objects_[0], *names, EntriesWanted());
+    const LinkedAllocator linked = LinkedAllocatorOf(root_ + objects_[0], *names, EntriesWanted(), root_);
     const bool has_own = linked.replaces_malloc || names->defines.contains("malloc") || names->has_hidden_malloc;
     if (has_own && !linked.is_redirected) {
       Refuse("allocator", linked.text.empty() ? "its executable has an allocator of its own, which cannot be redirected"

@@ -30,6 +30,7 @@
 #include "report/names/elf/own_mappings.h"
 #include "report/names/elf/private_allocator.h"
 #include "report/names/elf/processors.h"
+#include "report/names/elf/separate_symbols.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
@@ -71,11 +72,10 @@ bool IsGlibc(const std::string& path) {
 
 bool IsLibc(const std::string& path) { return IsGlibc(path) || IsFileOfMusl(path); }
 
-bool HasDebugFile(const std::string& root, const std::string& build_id) {
-  return build_id.size() > 2 &&
-         access(fmt::format("{}/usr/lib/debug/.build-id/{}/{}.debug", root, build_id.substr(0, 2), build_id.substr(2))
-                    .c_str(),
-                R_OK) == 0;
+bool HasDebugFile(const std::string& root, const std::string& path) {
+  const FileDescriptor file(open((root + path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
+  return elf != nullptr && OpenSeparateSymbols(*elf, root, path).elf != nullptr;
 }
 
 // Lists at most `most` names, then how many more there are.
@@ -116,7 +116,8 @@ struct Object {
 bool DescribeAllocator(const std::vector<Object>& objects, const std::string& root, bool is_described,
                        Findings* findings) {
   const LinkedAllocator linked =
-      objects.empty() ? LinkedAllocator() : LinkedAllocatorOf(root + objects[0].path, objects[0].file, EntriesWanted());
+      objects.empty() ? LinkedAllocator()
+                      : LinkedAllocatorOf(root + objects[0].path, objects[0].file, EntriesWanted(), root);
   if (linked.is_there && !is_described) {
     if (!linked.is_seen) {
       findings->No("allocator", linked.text);
@@ -178,7 +179,7 @@ void DescribeRuntime(const std::vector<Object>& objects, Findings* findings) {
 void DescribeSymbols(const std::vector<Object>& objects, const std::string& root, Findings* findings) {
   std::vector<std::string> full, exported, no_build_id;
   for (const Object& object : objects) {
-    const bool named = object.file.has_symtab || HasDebugFile(root, object.file.build_id);
+    const bool named = object.file.has_symtab || HasDebugFile(root, object.path);
     (named ? full : exported).emplace_back(BaseName(object.path));
     if (object.file.build_id.empty()) no_build_id.emplace_back(BaseName(object.path));
   }

@@ -20,6 +20,7 @@
 #include "report/names/elf/elf_symbols.h"
 #include "report/names/elf/inlined_allocator.h"
 #include "report/names/elf/processors.h"
+#include "report/names/elf/separate_symbols.h"
 #include "report/observe/table/entry_text.h"
 #include "sampler/entries/entry_plan.h"
 
@@ -38,7 +39,7 @@ std::unique_ptr<ElfFile> OpenElf(const std::string& path, FileDescriptor* file) 
 class FileImage {
  public:
   // False: it is not an executable that can be judged.
-  bool Read(const std::string& path, Entries wanted) {
+  bool Read(const std::string& path, const std::string& root, Entries wanted) {
     FileDescriptor descriptor;
     const std::unique_ptr<ElfFile> elf = OpenElf(path, &descriptor);
     if (elf == nullptr) return false;
@@ -70,13 +71,8 @@ class FileImage {
       return may;
     };
     if (!ReadSymbols(*elf, SHT_SYMTAB, &all_, &image_.all, may_read)) {
-      const std::string id = elf->BuildId();
-      FileDescriptor debug_descriptor;
-      const std::unique_ptr<ElfFile> debug =
-          id.size() < 4 ? nullptr
-                        : OpenElf(fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2)),
-                                  &debug_descriptor);
-      if (debug != nullptr) ReadSymbols(*debug, SHT_SYMTAB, &all_, &image_.all, may_read);
+      const SeparateSymbols debug = OpenSeparateSymbols(*elf, root, path.substr(root.size()));
+      if (debug.elf != nullptr) ReadSymbols(*debug.elf, SHT_SYMTAB, &all_, &image_.all, may_read);
     }
     return true;
   }
@@ -145,18 +141,26 @@ class FileImage {
   size_t unread_bytes_ = 0;
 };
 
+// Whether a debug file may name an allocator in a stripped executable.
+bool MayBeNamedElsewhere(const std::string& path, const std::string& root, const DynamicNames& names) {
+  if (names.has_symtab || !names.may_have_own_allocator()) return false;
+  FileDescriptor file;
+  const std::unique_ptr<ElfFile> elf = OpenElf(path, &file);
+  return elf != nullptr && OpenSeparateSymbols(*elf, root, path.substr(root.size())).elf != nullptr;
+}
+
 struct FileOutcome {
   EntryOutcome at_start, late;
   size_t unread_bytes = 0;
 };
 
-FileOutcome OutcomeFor(const std::string& path, Entries wanted) {
+FileOutcome OutcomeFor(const std::string& path, const std::string& root, Entries wanted) {
   FileOutcome found;
   found.at_start = found.late = {EntryReason::kOtherProcessor, 0, 0};  // as interpose/entries/not_redirected.cc
   if (kOwnMachine != EM_X86_64) return found;
   const auto file = std::make_unique<FileImage>();
   const auto plan = std::make_unique<EntryPlan>();
-  if (file->Read(path, wanted)) MakeEntryPlan(file->image(), wanted, plan.get());
+  if (file->Read(path, root, wanted)) MakeEntryPlan(file->image(), wanted, plan.get());
   found.unread_bytes = file->unread_bytes();
   found.at_start = found.late = plan->outcome;
   if (const int site = FirstAcrossPages(*plan); site >= 0 && plan->outcome.is_redirected())
@@ -175,12 +179,13 @@ Entries EntriesNamed(std::string_view text) {
   return text == "yes" || text == "1" ? Entries::kYes : text == "no" || text == "0" ? Entries::kNo : Entries::kAuto;
 }
 
-LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& names, Entries wanted) {
+LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& names, Entries wanted,
+                                  const std::string& root) {
   LinkedAllocator allocator;
   const std::string by_text = AllocatorByText(path);
   allocator.replaces_malloc = names.defines.contains("malloc") && names.defines.contains("free");
   if (!allocator.replaces_malloc && !names.has_hidden_malloc && names.own_allocator.empty() &&
-      !names.may_name_allocator && by_text.empty())
+      !names.may_name_allocator && by_text.empty() && !MayBeNamedElsewhere(path, root, names))
     return allocator;
   if (allocator.replaces_malloc && wanted != Entries::kYes &&
       PassesCallsOn([&names](const char* name) { return names.needs.contains(name); })) {
@@ -199,7 +204,7 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
         BaseName(path), names.own_allocator);
     return allocator;
   }
-  const FileOutcome file = OutcomeFor(path, wanted);
+  const FileOutcome file = OutcomeFor(path, root, wanted);
   const size_t unread_bytes = file.unread_bytes;
   EntryOutcome outcome = file.at_start;
   if (outcome.is_redirected() && !file.late.is_redirected()) allocator.why_not_late = EntryText(file.late);

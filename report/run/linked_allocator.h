@@ -23,8 +23,10 @@ struct LinkedAllocator {
   std::string why_not_late = {};  // it is only redirected at the start; "": also in a program that runs
 };
 
-// `path`: of the executable that `names` were read from. `wanted`: HOLDFAST_ENTRIES.
-LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& names, Entries wanted);
+// `path`: of the executable that `names` were read from. `wanted`: HOLDFAST_ENTRIES. `root`: with which `path` begins, for a
+// process in a container.
+LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& names, Entries wanted,
+                                  const std::string& root = "");
 
 // HOLDFAST_ENTRIES of this environment.
 Entries EntriesWanted();

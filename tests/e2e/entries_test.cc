@@ -2,6 +2,7 @@
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -145,6 +146,37 @@ TEST_F(LinkedAllocators, FunctionsNamedLikeAnAllocatorsAreNotCalledUnseen) {
     EXPECT_EQ(info.out.find("allocator: ") != std::string::npos, !of_process.empty()) << info.out;
     std::filesystem::remove_all(out());
   }
+}
+
+// Names that a stripped executable lacks are in the file that .gnu_debuglink names, if it has the executable's build id.
+TEST_F(LinkedAllocators, ADebugFileIsFoundByItsLink) {
+  const std::string program = folder() + "/program", debug = folder() + "/program.debug";
+  ASSERT_EQ(mkdir((folder() + "/.debug").c_str(), 0700), 0);
+  std::filesystem::copy_file(ProgramPath("entry_cases_crate"), program);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"objcopy", "--only-keep-debug", program, debug},
+        {"strip", program},
+        {"objcopy", "--add-gnu-debuglink=" + debug, program}})
+    ASSERT_EQ(Execute({.argv = words, .cwd = folder()}).status, 0) << words[0];
+  const auto is_found = [&] {
+    const RunResult doctor = RunTool({"doctor", "--", program});
+    const RunResult run = RunTool({"run", "--heap-interval", "1", "--tables", tables(), "-o", out(), "--", program});
+    EXPECT_TRUE(run.exited(0)) << run.Describe();
+    const std::vector<Decoded> heap = NewestHeap();
+    const bool in_process =
+        heap.size() == 1 && heap[0].Comment("allocator").value_or("").find("are redirected") != std::string::npos;
+    EXPECT_EQ(doctor.out.find("allocator are redirected") != std::string::npos, in_process) << doctor.out << run.err;
+    std::filesystem::remove_all(out());
+    return in_process;
+  };
+  EXPECT_TRUE(is_found());
+  EXPECT_THAT(RunTool({"doctor", "--", program}).out, Not(HasSubstr("only exported functions have names in program")));
+  std::filesystem::rename(debug, folder() + "/.debug/program.debug");
+  EXPECT_TRUE(is_found());
+  // Of another build.
+  std::filesystem::remove(folder() + "/.debug/program.debug");
+  ASSERT_EQ(Execute({.argv = {"objcopy", "--only-keep-debug", ProgramPath("entry_cases_plain"), debug}}).status, 0);
+  EXPECT_FALSE(is_found());
 }
 
 // Each start would take milliseconds.
