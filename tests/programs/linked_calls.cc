@@ -46,6 +46,8 @@ KNOWN void* by_aligned_new() { return new Aligned; }
 
 namespace {
 
+size_t empty_blocks;  // mimalloc and snmalloc return a block of 0 bytes where others free
+
 void* Work(void*) {
   for (int i = 0; i < kCount; ++i) {
     // Every other block is freed.
@@ -61,7 +63,7 @@ void* Work(void*) {
     memset(grown, 3, 50);
     grown = static_cast<char*>(by_realloc(grown, 7000));
     for (int k = 0; k < 50; ++k) Check(grown[k] == 3);
-    if (!kept) Check(by_realloc(grown, 0) == nullptr || true);
+    if (!kept && by_realloc(grown, 0) != nullptr) __atomic_fetch_add(&empty_blocks, 1, __ATOMIC_RELAXED);
     void* aligned = by_posix_memalign(500);
     Check(reinterpret_cast<uintptr_t>(aligned) % 256 == 0);
     if (!kept) free(aligned);
@@ -103,7 +105,8 @@ int main(int count, char** arguments) {
   const auto all = static_cast<size_t>(threads);
   Say("by_malloc", all, 100);
   Say("by_calloc", all, 301);
-  Expect("by_realloc", 2 * kCount * all, kCount * all * 7050, kCount / 2 * all, kCount / 2 * all * 7000);
+  Expect("by_realloc", 2 * kCount * all + empty_blocks, kCount * all * 7050, kCount / 2 * all + empty_blocks,
+         kCount / 2 * all * 7000);
   Say("by_posix_memalign", all, 500);
   Say("by_aligned_alloc", all, 256);
   Say("by_new", all, 333);

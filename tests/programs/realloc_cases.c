@@ -61,7 +61,7 @@ int main(void) {
   Expect("grow_large", 1, 3000000, 1, 3000000);
   Expect("fail_to_grow", 0, 0, 0, 0);
   Expect("survivor", 2, 8000, 1, 4000);
-  Expect("size_zero", 0, 0, 0, 0);
+  Expect("size_zero", none != NULL, 0, none != NULL, 0);
   Expect("from_nothing", 1, 77, 1, 77);
   Expect("array_of", 2, 300 + 600, 1, 600);
   return 0;
