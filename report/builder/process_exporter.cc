@@ -129,7 +129,7 @@ void ProcessExporter::LookAtThreads() {
   if (const int64_t now_ns = NowNs(); now_ns >= next_wall_wish_ns_) {
     next_wall_wish_ns_ = now_ns + kSecond;
     const bool is_wanted = table_.WantsWall();
-    if (!is_wanted) thread_looks_.reset();
+    if (thread_looks_ != nullptr) is_wanted ? thread_looks_->Resume() : thread_looks_->Pause(table_);
     const std::optional<TableFile::Rights> rights = is_wanted ? table_.ReadWith() : std::nullopt;
     const auto user = rights.has_value() ? std::optional(rights->user) : std::nullopt;
     const std::optional<pid_t> pid = is_wanted && thread_looks_ == nullptr ? FindProcess(table_.owner()) : std::nullopt;

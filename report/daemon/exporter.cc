@@ -72,7 +72,7 @@ class Exporter {
     while (true) {
       const int64_t now = NowNs();
       // Words are read at each tick as well, in case there are no notifications (chroot).
-      const bool is_tick = now >= next_tick;
+      const bool is_tick = now >= next_tick - kEarlyTick;
       if (is_tick) next_tick = now + kTick;
       const bool announced = tables_.TakeAnnouncements();
       const bool look_at_all = tables_.TakeStranger() || now >= next_look || (is_tick && tables_.HasNewStrangers());

@@ -354,7 +354,7 @@ void ServedTables::Wait() {
     }
     const int64_t wait = std::clamp<int64_t>(std::min(left, next_look - NowNs()), 0, every);
     const bool notified = poll(entries.data(), entries.size(), static_cast<int>((wait + kMs - 1) / kMs)) != 0;
-    if (LookAtAll() || notified || left <= wait) break;
+    if (LookAtAll() || notified || left - wait <= kEarlyTick) break;
   }
   for (size_t i = 0; i < served_.size(); ++i) served_[i]->touched |= entries[others + i].revents != 0;
   TakeNotifications();

@@ -288,6 +288,92 @@ TEST_F(ThreadLooksTest, PartsOfKnownThreadsAreWithinTheErrorOfTheLooks) {
   }
 }
 
+// Nothing in /proc/PID tells a frozen thread from one that waits for a CPU, or that sleeps.
+TEST_F(ThreadLooksTest, AFrozenProgramIsStopped) {
+  bool is_frozen = false;
+  LookedAtProcess process = Process();
+  process.is_frozen = [&] { return is_frozen; };
+  looks_.emplace(std::move(process));
+  Begin(kPid + 1, "computes");
+  Begin(kPid + 2, "reads");
+  const int64_t start_ns = now_ns_;
+  int64_t turns = 1;
+  const auto go = [&] {
+    Set(kPid + 1, now_ns_ - start_ns, 0, ++turns, kRuns);
+    Set(kPid + 2, turns, 0, turns, InCall(SYS_read));
+  };
+  while (now_ns_ < start_ns + 10 * kSecond) LookAt(go);
+  is_frozen = true;
+  const int64_t frozen_ns = now_ns_;
+  while (now_ns_ < frozen_ns + 20 * kSecond) Look();
+  is_frozen = false;
+  const int64_t frozen_for_ns = now_ns_ - frozen_ns;
+  const auto go_on = [&] {
+    Set(kPid + 1, now_ns_ - start_ns - frozen_for_ns, 0, ++turns, kRuns);
+    Set(kPid + 2, turns, 0, turns, InCall(SYS_read));
+  };
+  const int64_t thawed_ns = now_ns_;
+  while (now_ns_ < thawed_ns + 5 * kSecond) LookAt(go_on);
+  const ThreadTimes& times = Times();
+  for (const char* name : {"computes", "reads"}) {
+    const ThreadTime one = SumOf(times, name);
+    EXPECT_NEAR(Of(one, ThreadDoes::kStopped), static_cast<double>(frozen_for_ns), 1.5e9) << name;
+    EXPECT_NEAR(AllOf(one), one.lived_ns, 1e3) << name;
+  }
+  EXPECT_EQ(Of(SumOf(times, "computes"), ThreadDoes::kRunnable), 0);
+}
+
+// `set wall=off` and then `wall=on`: what was known stays, what nobody looked at is not seen, and lifetimes add up.
+TEST_F(ThreadLooksTest, WhatWasKnownStaysWhileNobodyLooks) {
+  MakeLooks();
+  Begin(kPid + 1, "reader");
+  Begin(kPid + 2, "sleeper");
+  Begin(kPid + 3, "ends");
+  const int64_t start_ns = now_ns_;
+  int64_t turns = 0, cpu_ns = 0;
+  const auto go = [&] {
+    ++turns;
+    cpu_ns += 1000;
+    Set(kPid + 1, cpu_ns, 0, turns, InCall(SYS_read));
+    Set(kPid + 2, 500, 0, 1, InCall(SYS_clock_nanosleep));
+    if (cpu_of_.contains(kPid + 3)) Set(kPid + 3, 700, 0, 1, InCall(SYS_poll));
+  };
+  cpu_of_[kPid + 3] = 0;
+  while (now_ns_ < start_ns + 10 * kSecond) LookAt(go);
+  looks_->Pause(*table_);
+  EXPECT_EQ(looks_->next_ns(), INT64_MAX);
+  const double read_ns = Of(SumOf(Times(), "reader"), ThreadDoes::kIo);
+  EXPECT_NEAR(read_ns, 10e9, 0.2e9);
+  // Meanwhile one thread ends and one begins.
+  now_ns_ += 20 * kSecond;
+  End(kPid + 3);
+  cpu_of_.erase(kPid + 3);
+  Begin(kPid + 4, "late");
+  Set(kPid + 4, 300, 0, 1, InCall(SYS_fsync));
+  now_ns_ += 10 * kSecond;
+  cpu_ns += 5 * kSecond;
+  go();
+  looks_->Look(*table_);
+  EXPECT_NEAR(Of(SumOf(Times(), "reader"), ThreadDoes::kIo), read_ns, 1);
+  looks_->Resume();
+  const int64_t resumed_ns = now_ns_;
+  while (now_ns_ < resumed_ns + 10 * kSecond) LookAt(go);
+  const ThreadTimes& times = Times();
+  const ThreadTime reader = SumOf(times, "reader"), sleeper = SumOf(times, "sleeper"), late = SumOf(times, "late");
+  EXPECT_NEAR(reader.lived_ns, static_cast<double>(now_ns_ - start_ns), 20e6);
+  EXPECT_NEAR(Of(reader, ThreadDoes::kCpu), static_cast<double>(cpu_ns), 1);
+  EXPECT_NEAR(Of(reader, ThreadDoes::kUnknown), 25e9, 0.2e9);
+  EXPECT_NEAR(Of(reader, ThreadDoes::kIo), 20e9, 0.3e9);
+  // It has not run, so it is known where it was.
+  EXPECT_NEAR(Of(sleeper, ThreadDoes::kSleep), 50e9, 0.2e9);
+  EXPECT_NEAR(Of(late, ThreadDoes::kUnknown), 10e9, 0.2e9);
+  for (const char* name : {"reader", "sleeper", "ends", "late"}) {
+    const ThreadTime one = SumOf(times, name);
+    EXPECT_NEAR(AllOf(one), one.lived_ns, 1e3) << name;
+    EXPECT_NEAR(RowsOf(times, name), one.lived_ns, 1e3) << name;
+  }
+}
+
 // Threads that wait for a CPU nearly always, on a saturated machine. Of what a snapshot closes too early, most would be time
 // of whatever the last looks happened to find: longer waits more often than short sleeps.
 TEST_F(ThreadLooksTest, RareShortSleepsAreNotLostToLongWaits) {

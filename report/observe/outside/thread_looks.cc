@@ -22,8 +22,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "report/base/folder_names.h"
 #include "report/base/thread_name.h"
 #include "report/base/time_budget.h"
@@ -59,6 +62,7 @@ constexpr uint32_t kLooksAtBlocked = 16, kSomeLooks = 4;
 // How often a look asks whether the process executes another program now.
 constexpr uint32_t kLooksAtStart = 40, kLooksBetween = 8;
 constexpr size_t kMaxRemembered = 8;           // walks of one thread
+constexpr uint32_t kLooksOfWalk = 4;           // with many threads: one of them reads the stack again
 constexpr uint64_t kMaxExtent = 64 << 10;      // of a remembered walk
 constexpr size_t kMaxStacks = 1 << 14;         // further ones have no stack
 constexpr size_t kMaxStates = 1 << 16;         // further ones have no lock, and no stack of the table
@@ -134,6 +138,37 @@ int MostDescriptors() {
   return static_cast<int>(std::min<rlim_t>(kMaxDescriptors, limit.rlim_cur / 4));
 }
 
+// Whether the process is frozen with its cgroup (docker pause). Version 2 has one line "0::/path"; version 1 one for the freezer.
+bool IsFrozen(pid_t pid) {
+  const std::string text = ReadWhole(absl::StrCat("/proc/", pid, "/cgroup"));
+  for (absl::string_view line : absl::StrSplit(absl::string_view(text), '\n')) {
+    if (absl::ConsumePrefix(&line, "0::")) {
+      for (const char* top : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+        if (absl::StrContains(ReadWhole(absl::StrCat(top, line, "/cgroup.events")), "frozen 1")) return true;
+      }
+    } else if (const size_t name = line.find(":freezer:"); name != absl::string_view::npos) {
+      line.remove_prefix(name + sizeof ":freezer:" - 1);
+      if (ReadWhole(absl::StrCat("/sys/fs/cgroup/freezer", line, "/freezer.state")).starts_with("FROZEN")) return true;
+    }
+  }
+  return false;
+}
+
+// Reads a number and moves past it, and past spaces and "0x" before it.
+uint64_t TakeNumber(const char** at, uint64_t base) {
+  while (**at == ' ') ++*at;
+  if (base == 16 && (*at)[0] == '0' && (*at)[1] == 'x') *at += 2;
+  uint64_t number = 0;
+  for (;; ++*at) {
+    const char c = **at;
+    const uint64_t digit = c >= '0' && c <= '9'   ? static_cast<uint64_t>(c - '0')
+                           : c >= 'a' && c <= 'f' ? static_cast<uint64_t>(c - 'a' + 10)
+                                                  : 16;
+    if (digit >= base) return number;
+    number = number * base + digit;
+  }
+}
+
 // A wait for something that threads hold. A futex may be a lock or an event: it is one of the other system calls.
 bool IsForLock(WaitKind kind) {
   return kind == WaitKind::kMutex || IsRwlock(kind) || kind == WaitKind::kSpin || kind == WaitKind::kCustom;
@@ -152,6 +187,7 @@ class ThreadLooks::Looker {
     on_cpu_ = StateIndex({ThreadDoes::kCpu, WaitKind::kNone, -1, 0, kNoStack});
     wants_cpu_ = StateIndex({ThreadDoes::kRunnable, WaitKind::kNone, -1, 0, kNoStack});
     unknown_state_ = StateIndex({ThreadDoes::kUnknown, WaitKind::kNone, -1, 0, kNoStack});
+    stopped_ = StateIndex({ThreadDoes::kStopped, WaitKind::kNone, -1, 0, kNoStack});
   }
 
   int64_t next_ns() const { return next_ns_; }
@@ -163,7 +199,7 @@ class ThreadLooks::Looker {
 
   void Look(const TableFile& table, bool now_or_never) {
     const int64_t now_ns = process_.now_ns();
-    if ((now_ns < next_ns_ && !now_or_never) || ended_process_) return;
+    if ((now_ns < next_ns_ && !now_or_never) || ended_process_ || is_paused_) return;
     const int64_t used = NowNs(CLOCK_THREAD_CPUTIME_ID);
     // A wrapper such as setpriv soon executes another program. The threads of that one are not this table's.
     if ((now_or_never || looks_ < kLooksAtStart || looks_ % kLooksBetween == 0) && IsOver(table)) return EndAll();
@@ -171,11 +207,13 @@ class ThreadLooks::Looker {
       next_ns_ = now_ns + kSecond;
       return;
     }
-    if (looks_++ == 0) first_look_ns_ = now_ns;
+    if (looks_++ == 0 || is_resumed_) first_look_ns_ = now_ns;
     table_ = &table;
     BeginMoment(now_ns);
-    // Read before the threads' own times, which then contain at least as much: nothing unseen is invented.
-    cpu_before_look_ns_ = process_.cpu_ns();
+    // Read before the threads' own times, which then contain at least as much: nothing unseen is invented. The kernel adds up
+    // all threads for it.
+    if (now_or_never) cpu_before_look_ns_ = process_.cpu_ns();
+    FindFrozen(now_ns);
     bool any_gone = false;
     size_t looked_at = 0;
     for (auto& [id, thread] : threads_) {
@@ -191,6 +229,7 @@ class ThreadLooks::Looker {
     // The directory has a link for each thread, and two more.
     const bool is_there = fstat(process_.tasks.get(), &info) == 0;
     if (any_gone || !is_there || info.st_nlink != threads_.size() + 2) List();
+    is_resumed_ = false;
     if (!unseen_before_.has_value() && !threads_.empty()) FindUnseenBefore();
     const auto cost_ns = static_cast<double>(NowNs(CLOCK_THREAD_CPUTIME_ID) - used);
     mean_cost_ns_ += (cost_ns - mean_cost_ns_) / kLooksOfMean;
@@ -203,9 +242,23 @@ class ThreadLooks::Looker {
     if (ended_process_) next_ns_ = INT64_MAX;
   }
 
-  void ClosePeriod(const TableFile& table) {
+  void Pause(const TableFile& table) {
+    if (is_paused_) return;
+    ClosePeriod(table, /*is_last=*/true);
+    is_paused_ = true;
+    next_ns_ = INT64_MAX;
+  }
+
+  void Resume() {
+    if (!is_paused_ || ended_process_) return;
+    is_paused_ = false;
+    is_resumed_ = true;
+    next_ns_ = 0;
+    for (auto& [id, thread] : threads_) thread.skip = 0;
+  }
+
+  void ClosePeriod(const TableFile& table, bool is_last) {
     Look(table, /*now_or_never=*/true);
-    const bool is_last = table.RecordsNoMore();
     for (auto& [id, thread] : threads_) {
       if (thread.has_ended) continue;
       thread.time.name = NameIndex(NameOf(thread), thread.time.name);
@@ -312,6 +365,7 @@ class ThreadLooks::Looker {
   };
   struct Walked {
     uint64_t pc = 0, sp = 0, bytes = 0;
+    uint64_t found_at = 0;  // the number of the look that found this walk last
     uint32_t stack = kNoStack;
     std::vector<std::pair<uint32_t, uint64_t>> words = {};  // places above sp, and return addresses there
   };
@@ -471,8 +525,9 @@ class ThreadLooks::Looker {
     FileDescriptor opened;
     if (!kept.file().valid()) opened = FileDescriptor(OpenOfTask(thread.id, name));
     const int fd = kept.file().valid() ? kept.file().get() : opened.get();
-    const ssize_t got = fd < 0 ? -1 : pread(fd, text_.data(), text_.size() - 1, 0);
-    text_[static_cast<size_t>(std::max<ssize_t>(got, 0))] = '\0';
+    // Not by libc, where it is a cancellation point of a process with threads: some hundred instructions.
+    const long got = fd < 0 ? -1 : syscall(SYS_pread64, fd, text_.data(), text_.size() - 1, 0L);
+    text_[static_cast<size_t>(std::max<long>(got, 0))] = '\0';
     return text_.data();
   }
 
@@ -483,11 +538,10 @@ class ThreadLooks::Looker {
   std::optional<Schedule> ReadSchedule(const Thread& thread) {
     const char* at = ReadOfTask(thread, thread.schedstat, "schedstat");
     if (*at == '\0') return std::nullopt;
-    char* next = nullptr;
     Schedule schedule;
-    schedule.cpu_ns = strtoull(at, &next, 10);
-    schedule.waited_ns = strtoull(next, &next, 10);
-    schedule.turns = strtoull(next, &next, 10);
+    schedule.cpu_ns = TakeNumber(&at, 10);
+    schedule.waited_ns = TakeNumber(&at, 10);
+    schedule.turns = TakeNumber(&at, 10);
     return schedule;
   }
 
@@ -501,6 +555,17 @@ class ThreadLooks::Looker {
 
   // Returns the number of looks that leave out a thread until `step_ns` has passed.
   uint32_t SkipFor(int64_t step_ns) const { return static_cast<uint32_t>((step_ns - 1) / mean_step_ns_); }
+
+  // A frozen thread is wherever it was, and nothing in /proc/PID tells. Asked while no thread runs, at most once a second until
+  // it is so.
+  void FindFrozen(int64_t now_ns) {
+    if (std::exchange(any_ran_, false)) {
+      is_frozen_ = false;
+    } else if (process_.is_frozen && (is_frozen_ || now_ns >= next_frozen_ns_)) {
+      is_frozen_ = process_.is_frozen();
+      next_frozen_ns_ = now_ns + kSecond;
+    }
+  }
 
   // Returns false if the thread has ended.
   bool LookAt(Thread* thread) {
@@ -528,19 +593,22 @@ class ThreadLooks::Looker {
     ++thread->looks_of_period;
     if (!is_first && before == *schedule) {
       // It has not run. If it was not blocked, it still waits for a CPU.
-      if (state_before != kRan) {
+      if (is_frozen_) {
+        thread->queued_since_ns = 0;
+      } else if (state_before != kRan) {
         ++thread->unchanged;
       } else if (thread->queued_since_ns == 0) {
         thread->queued_since_ns = thread->last_ns;
       }
     } else {
+      any_ran_ = true;
       thread->queued_since_ns = 0;
       thread->unchanged = 0;
       thread->state = Observe(thread);
       if (thread->looks == 2) thread->time.name = NameIndex(NameOf(*thread), thread->time.name);
     }
-    thread->looks_at_blocked += thread->state != kRan ? 1 : 0;
-    thread->with_holder = WithHolder(thread->state);
+    thread->with_holder = is_frozen_ && before == *schedule ? stopped_ : WithHolder(thread->state);
+    thread->looks_at_blocked += thread->with_holder != kRan ? 1 : 0;
     thread->skip =
         thread->unchanged < kQuiet ? 0 : SkipFor(thread->unchanged < kVeryQuiet ? kQuietStep : kVeryQuietStep);
     if (is_first) {
@@ -561,11 +629,27 @@ class ThreadLooks::Looker {
       }
       return true;
     }
-    Credit(thread, thread->with_holder, static_cast<double>(now_ns - thread->last_ns));
+    // A thread that has not run is still where it was.
+    if (is_resumed_ && before != *schedule) {
+      NoteNotSeen(thread, static_cast<double>(now_ns - thread->last_ns), before);
+    } else {
+      Credit(thread, thread->with_holder, static_cast<double>(now_ns - thread->last_ns));
+    }
     AddToLane(thread, now_ns, static_cast<double>(schedule->cpu_ns - before.cpu_ns),
               static_cast<double>(schedule->waited_ns - before.waited_ns), state_before);
     thread->last_ns = now_ns;
     return true;
+  }
+
+  // Nobody looked since the last look. What the kernel counted meanwhile is known, the rest is not.
+  void NoteNotSeen(Thread* thread, double passed, const Schedule& before) {
+    const Schedule& now = thread->schedule;
+    const double rest = passed - static_cast<double>(now.cpu_ns - before.cpu_ns + now.waited_ns - before.waited_ns);
+    if (rest <= 0) return;
+    Give(thread, unknown_state_, rest);
+    thread->blocked_ns += rest;
+    thread->closed_ns += passed;
+    thread->queued_since_ns = 0;
   }
 
   static void Credit(Thread* thread, uint32_t state, double ns) {
@@ -646,7 +730,7 @@ class ThreadLooks::Looker {
     // The end of the process may be noticed late.
     const int64_t longest = ended_process_ ? kSecond : INT64_MAX;
     thread->tail_ns = static_cast<double>(std::min(process_.now_ns() - thread->last_ns, longest)) / 2;
-    if (thread->state != kRan) {
+    if (thread->state != kRan && !is_resumed_ && !is_paused_) {
       Credit(thread, thread->with_holder, thread->tail_ns);
     } else {
       Give(thread, unknown_state_, thread->tail_ns);
@@ -744,12 +828,13 @@ class ThreadLooks::Looker {
     }
     doing.runs = *text == 'r';  // "running"
     if (doing.runs) return doing;
-    char* next = nullptr;
     std::array<uint64_t, 8> words = {};
     State& state = doing.state;
-    state.call = strtoll(text, &next, 10);
-    const bool in_call = state.call >= 0;
-    for (size_t i = in_call ? 0 : 6; i < words.size(); ++i) words[i] = strtoull(next, &next, 16);
+    const bool in_call = *text != '-';  // "-1 0x7ffc0000 0x401000": in no call
+    if (!in_call) ++text;
+    state.call = static_cast<int64_t>(TakeNumber(&text, 10));
+    if (!in_call) state.call = -1;
+    for (size_t i = in_call ? 0 : 6; i < words.size(); ++i) words[i] = TakeNumber(&text, 16);
     doing.sp = words[6];
     doing.pc = words[7];
     // A worker that the kernel made for io_uring: the call is the one that made it.
@@ -766,8 +851,9 @@ class ThreadLooks::Looker {
       doing.runs = true;
     } else if (letter == 'Z' || letter == 'X') {
       doing.has_ended = true;  // the first thread, while others still run
-    } else {                   // waits for a page
-      state.does = is_stopped ? ThreadDoes::kStopped : ThreadDoes::kIo;
+    } else {                   // waits for a page, or was frozen while it ran
+      const bool is_frozen = !is_stopped && process_.is_frozen && process_.is_frozen();
+      state.does = is_stopped || is_frozen ? ThreadDoes::kStopped : ThreadDoes::kIo;
     }
     if (state.does != ThreadDoes::kCall) state.call = -1;
     return doing;
@@ -869,8 +955,11 @@ class ThreadLooks::Looker {
 
   uint32_t StackAt(Thread* thread, uint64_t pc, uint64_t sp) {
     if (!process_.memory.has_value() || process_.memory->is_denied()) return kNoStack;
-    for (const Walked& walk : thread->walks) {
-      if (walk.pc == pc && walk.sp == sp && IsAsBefore(walk)) return walk.stack;
+    if (const Walked* last = LastWalkAt(*thread, pc, sp); last != nullptr && BelievesWalk()) return last->stack;
+    for (Walked& walk : thread->walks) {
+      if (walk.pc != pc || walk.sp != sp || !IsAsBefore(walk)) continue;
+      walk.found_at = looks_;
+      return walk.stack;
     }
     KnowModules();
     // One read has most of what a walk reads.
@@ -891,7 +980,7 @@ class ThreadLooks::Looker {
     if (walked.truncated && !walked.frames.empty() && !IsInModule(walked.frames.back() & kPcMask))
       has_left_modules_ = true;
     if (ReadSchedule(*thread) != thread->schedule) return kNoStack;  // moved meanwhile
-    Walked walk{.pc = pc, .sp = sp};
+    Walked walk{.pc = pc, .sp = sp, .found_at = looks_};
     bool is_sure = true;
     for (size_t i = 0; i < ends.size() && i + 1 < walked.frames.size(); ++i) {
       const uint64_t place = ends[i] - sizeof(uint64_t) - sp;
@@ -912,6 +1001,21 @@ class ThreadLooks::Looker {
       thread->walks[thread->next_walk++ % kMaxRemembered] = std::move(walk);
     }
     return stack;
+  }
+
+  // Reading a stack is a third of a look. With many threads, most looks at a thread in the same call at the same place take
+  // the stack that was found there last. That is one of those that lead there, drawn at random as the looks are, so all of
+  // them keep their shares.
+  static const Walked* LastWalkAt(const Thread& thread, uint64_t pc, uint64_t sp) {
+    const Walked* last = nullptr;
+    for (const Walked& walk : thread.walks) {
+      if (walk.pc == pc && walk.sp == sp && (last == nullptr || last->found_at < walk.found_at)) last = &walk;
+    }
+    return last;
+  }
+  bool BelievesWalk() {
+    return mean_looked_at_ > kThreadsAtFullRate &&
+           std::uniform_int_distribution<uint32_t>(1, kLooksOfWalk)(random_) != 1;
   }
 
   // Whether all return addresses are where the walk found them.
@@ -1002,7 +1106,13 @@ class ThreadLooks::Looker {
     const uint32_t b = thread->state != kRan ? thread->state : a;
     shares[static_cast<int>(a != kRan ? states_[a].does : ThreadDoes::kCpu)] += rest / 2;
     shares[static_cast<int>(b != kRan ? states_[b].does : ThreadDoes::kCpu)] += rest / 2;
-    if (thread->queued_since_ns != 0) {
+    if (is_resumed_) {
+      shares = {};
+      shares[static_cast<int>(ThreadDoes::kUnknown)] = 1;
+    } else if (thread->with_holder == stopped_) {
+      shares = {};
+      shares[static_cast<int>(ThreadDoes::kStopped)] = 1;
+    } else if (thread->queued_since_ns != 0) {
       shares = {};
       shares[static_cast<int>(ThreadDoes::kRunnable)] = 1;
     }
@@ -1056,6 +1166,9 @@ class ThreadLooks::Looker {
   double mean_cost_ns_ = 0, mean_looked_at_ = 0;
   uint64_t looks_ = 0, most_unlisted_ = 0;
   bool ended_process_ = false;
+  bool any_ran_ = true, is_frozen_ = false;  // in the last look
+  int64_t next_frozen_ns_ = 0;
+  bool is_paused_ = false, is_resumed_ = false;  // the latter: during the first look after a pause
   std::string unknown_;
   absl::flat_hash_map<pid_t, Thread> threads_;
   const TableFile* table_ = nullptr;                                     // during a look
@@ -1072,7 +1185,7 @@ class ThreadLooks::Looker {
   bool has_left_modules_ = false, is_musl_ = false;
   std::vector<State> states_;
   absl::flat_hash_map<StateKey, uint32_t> state_index_;
-  uint32_t on_cpu_ = 0, wants_cpu_ = 0, unknown_state_ = 0;
+  uint32_t on_cpu_ = 0, wants_cpu_ = 0, unknown_state_ = 0, stopped_ = 0;
   std::vector<Stack> stacks_;
   absl::flat_hash_map<Stack, uint32_t> stack_index_;
   std::vector<std::string> names_;
@@ -1114,7 +1227,8 @@ LookedAtProcess LookedAtProcess::Of(pid_t pid, bool other_namespace, std::option
             timespec all;
             if (clock_gettime(clock, &all) != 0) return std::nullopt;
             return all.tv_sec * kSecond + all.tv_nsec;
-          }};
+          },
+          .is_frozen = [pid] { return IsFrozen(pid); }};
 }
 
 ThreadLooks::ThreadLooks(LookedAtProcess process) : looker_(std::make_unique<Looker>(std::move(process))) {}
@@ -1122,7 +1236,9 @@ ThreadLooks::~ThreadLooks() = default;
 void ThreadLooks::Look(const TableFile& table) { looker_->Look(table, /*now_or_never=*/false); }
 int64_t ThreadLooks::next_ns() const { return looker_->next_ns(); }
 void ThreadLooks::ReadNoMoreMemory(uid_t of_user) { looker_->ReadNoMoreMemory(of_user); }
-void ThreadLooks::ClosePeriod(const TableFile& table) { looker_->ClosePeriod(table); }
+void ThreadLooks::Pause(const TableFile& table) { looker_->Pause(table); }
+void ThreadLooks::Resume() { looker_->Resume(); }
+void ThreadLooks::ClosePeriod(const TableFile& table) { looker_->ClosePeriod(table, table.RecordsNoMore()); }
 std::shared_ptr<const ThreadTimes> ThreadLooks::Times(const std::vector<RowInfo>& rows, WaitGraph* state) {
   return looker_->Times(rows, state);
 }

@@ -47,7 +47,7 @@ enum class ThreadDoes : uint8_t {
   kIo,        // reads, writes or sends, or waits for a page of a file
   kSleep,     // nanosleep, pause
   kCall,      // another system call
-  kStopped,   // by a signal or a debugger
+  kStopped,   // by a signal or a debugger, or frozen with its cgroup
   kUnknown,   // before the first look, or the kernel does not say
 };
 inline constexpr int kThreadDoes = 8;
@@ -108,6 +108,7 @@ struct LookedAtProcess {
   std::optional<uid_t> of_user = {};
   std::function<int64_t()> now_ns;                 // CLOCK_MONOTONIC
   std::function<std::optional<int64_t>()> cpu_ns;  // of all threads, also of those that have ended
+  std::function<bool()> is_frozen = {};            // with its cgroup; empty: cannot be asked
 
   // A process, as we see it. With `of_user` its memory is not read: states and locks are known, and the stacks of waits that
   // the table records. Other stacks and what a lock's holder does are not.
@@ -125,6 +126,9 @@ class ThreadLooks {
   int64_t next_ns() const;
   // From now on as with LookedAtProcess::of_user: the program has become another user.
   void ReadNoMoreMemory(uid_t of_user);
+  // Looks no more until Resume, and closes the last period. What threads did meanwhile is `kUnknown`, but for CPU times.
+  void Pause(const TableFile& table);
+  void Resume();
   // Looks, and closes a period.
   void ClosePeriod(const TableFile& table);
   // Returns what is known up to the end of the last period. `rows`: of a snapshot that was just taken. Adds stacks to its
