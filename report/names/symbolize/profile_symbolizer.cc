@@ -1,5 +1,10 @@
 #include "report/names/symbolize/profile_symbolizer.h"
 
+#include <elf.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -16,6 +21,22 @@
 
 namespace holdfast {
 namespace {
+
+constexpr std::string_view kVdso = "[vdso]";
+
+// The kernel's vdso is in no file. That of this process is the same one if the build ids agree. Returns the path of a copy; "":
+// there is none.
+const std::string& CopyOfVdso() {
+  static const std::string path = [] {
+    const auto* header = reinterpret_cast<const Elf64_Ehdr*>(getauxval(AT_SYSINFO_EHDR));
+    if (header == nullptr) return std::string();
+    const size_t bytes = header->e_shoff + size_t{header->e_shnum} * header->e_shentsize;
+    const int copy = memfd_create("vdso", MFD_CLOEXEC);  // for as long as this process lives
+    if (copy < 0 || write(copy, header, bytes) != static_cast<ssize_t>(bytes)) return std::string();
+    return fmt::format("/proc/self/fd/{}", copy);
+  }();
+  return path;
+}
 
 constexpr std::string_view kNoNames = "no names: ", kNoLines = "no lines: ", kTailCalls = "tail calls: ";
 // A later run does not drop this comment, because the frames are already in place.
@@ -123,7 +144,7 @@ class Symbolization {
     ModuleSymbolizer::Module* module = locations.empty() ? nullptr : Open(mapping, path, names_missing);
     const uint64_t bias = BiasOf(mapping, module);
     bool in_time = true;
-    if (module != nullptr && options_.lines) in_time = LoadLines(module, path, locations, bias);
+    if (module != nullptr && options_.lines && path != kVdso) in_time = LoadLines(module, path, locations, bias);
     std::vector<ModuleSymbolizer::Frame> frames;
     for (const uint32_t i : locations) {
       const Profile::Location& location = profile_.locations[i];
@@ -173,7 +194,13 @@ class Symbolization {
   }
 
   ModuleSymbolizer::Module* Open(const Profile::Mapping& mapping, const std::string& path, bool names_missing) {
-    if (!path.starts_with('/') || !options_.files) return nullptr;  // [vdso]
+    if (path == kVdso && options_.files) {
+      // Without a build id, it might be another kernel's.
+      if (profile_.strings[mapping.build_id].empty() || CopyOfVdso().empty()) return nullptr;
+      auto own = symbolizer_.Find(CopyOfVdso(), profile_.strings[mapping.build_id], 0, mapping.bias);
+      return own.ok() ? *own : nullptr;
+    }
+    if (!path.starts_with('/') || !options_.files) return nullptr;
     auto found = symbolizer_.Find(path, profile_.strings[mapping.build_id], mapping.has_bias ? 0 : profile_.time_nanos,
                                   mapping.bias);
     if (found.ok() && FitsLayout(mapping, **found)) return *found;
