@@ -122,6 +122,8 @@ class Known {
   }
   // Threads that were created, and that no list has.
   uint64_t unlisted() const { return unlisted_; }
+  // Threads that have ended, with the times of the last snapshot that saw them.
+  uint64_t ended() const { return ended_; }
   // How much older than its newest file a process's list is, at most.
   int64_t age_ns() const { return age_ns_; }
 
@@ -162,6 +164,7 @@ class Known {
         age_ns_ = std::max(age_ns_, WrappedDifference(of.newest->steady_nanos, of.lives->steady_nanos));
       for (const record::ThreadTime& one : of.lives->profile->records().thread_times->thread) {
         if (one.tid != 0 && live != live_.end() && MayLive(*live->second, static_cast<uint32_t>(one.tid))) continue;
+        if (one.tid == 0 || live != live_.end()) ended_ += one.threads;
         add(one.name, one.tid, one.threads, one.lived_ns, one.cpu_ns, one.runnable_ns);
       }
     }
@@ -253,7 +256,7 @@ class Known {
   std::map<std::string, std::string> main_name_;
   std::map<std::string, std::set<std::string>> names_;
   std::set<std::string> has_unlisted_;
-  uint64_t unlisted_ = 0;
+  uint64_t unlisted_ = 0, ended_ = 0;
   int64_t age_ns_ = 0;
 };
 
@@ -314,6 +317,13 @@ TextTable KnownTable(Known* known, bool nobody_waited, const ThreadsOptions& opt
             ? fmt::format("note     no snapshot lists {} more threads, such as short-lived ones", known->unlisted())
             : fmt::format("note     the process created {} threads, and no file lists them", known->unlisted()));
     table.members.push_back({"unlisted_threads", fmt::format("{}", known->unlisted())});
+  }
+  if (known->ended() > 0) {
+    table.header.push_back(
+        fmt::format("note     {} thread{} ended: {} time after the last snapshot that saw {} is missing",
+                    known->ended(), known->ended() == 1 ? " has" : "s have", known->ended() == 1 ? "its" : "their",
+                    known->ended() == 1 ? "it" : "them"));
+    table.members.push_back({"ended_threads", fmt::format("{}", known->ended())});
   }
   if (known->age_ns() >= kMuchOlder) {
     table.header.push_back(fmt::format("note     lifetimes and CPU times are those of {} before the newest file",

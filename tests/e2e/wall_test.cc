@@ -303,6 +303,7 @@ TEST_F(Wall, WithoutItThreadsHaveNamesLifetimesAndWaitsForLocks) {
   const RunResult ended = RunTool({"threads", out(), "--color", "never"});
   ASSERT_TRUE(ended.exited(0)) << ended.Describe();
   EXPECT_THAT(ended.out, ContainsRegex("\nworker-[*] +2 +[0-9.]+m?s"));
+  EXPECT_THAT(ended.out, HasSubstr("ended: their time after the last snapshot that saw them is missing"));
 }
 
 // Nothing of it is sampled.

@@ -113,9 +113,15 @@ std::string SamplingOf(const Profile& profile) {
     return "all of up to 100 per tenth of a second and thread, a random sample of more";
   if (ProfileKindOf(profile) == "cpu" && profile.period > 0)
     return fmt::format("1 in {} of CPU time", FormatValue(profile.period, "nanoseconds", "auto"));
-  if (ProfileKindOf(profile) == "wall" && profile.period > 0)
+  if (ProfileKindOf(profile) == "wall" && profile.period > 0) {
+    // Looks at many threads are rarer, and those of an exporter that waits for a CPU.
+    const auto& times = profile.records().thread_times;
+    int64_t mean_ns = profile.period;
+    if (times.has_value() && times->looks > 1 && times->lane_start_ns > 0 && profile.time_nanos > times->lane_start_ns)
+      mean_ns = static_cast<int64_t>(static_cast<uint64_t>(profile.time_nanos - times->lane_start_ns) / times->looks);
     return fmt::format("looks at all threads every {} on average; the sums are exact",
-                       FormatValue(profile.period, "nanoseconds", "auto"));
+                       FormatValue(std::max(mean_ns, profile.period), "nanoseconds", "auto"));
+  }
   // If every block is recorded, ages are known for only some of them.
   const bool few_ages = ProfileKindOf(profile) == "lifetimes" && AgesAreDrawn(profile);
   std::vector<std::string> texts;
