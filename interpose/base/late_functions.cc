@@ -233,6 +233,9 @@ Result Without(Parameters... given) {
   } else if constexpr (kName == "__cxa_thread_atexit_impl") {
     const auto add = [](auto destructor, void* object, void*) { return AddAtThreadEnd(destructor, object); };
     return add(given...);
+  } else if constexpr (kName == "timer_create") {
+    errno = ENOSYS;
+    return -1;
   } else if constexpr (kName == "quick_exit") {
     return real.quick_exit_2_10(given...);
   } else if constexpr (kName == "pthread_create" || kName == "pthread_attr_getstack" ||

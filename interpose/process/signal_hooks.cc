@@ -1,9 +1,12 @@
-// Alternate stacks of the program, and its handlers for them: see AlternateStackMask in sampler/process/cpu_timers.h.
+// Alternate stacks of the program, and its handlers for them: see AlternateStackMask in sampler/process/cpu_timers.h. CPU
+// timers of the program.
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
+#include "interpose/base/glibc_nodes.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "sampler/process/cpu_timers.h"
@@ -79,6 +82,28 @@ extern "C" HOLDFAST_EXPORT int sigaltstack(const stack_t* stack, stack_t* before
   errno = error;
   return result;
 }
+
+static int MakeTimer(clockid_t clock, struct sigevent* event, timer_t* timer) {
+  if (UNLIKELY(!Ready())) {
+    errno = EAGAIN;
+    return -1;
+  }
+  // Before the call, which may change the place that `event` leads to.
+  const bool is_signal = event == nullptr || event->sigev_notify == SIGEV_SIGNAL;
+  const int result = real.timer_create(clock, event, timer);
+  if (result == 0 && is_signal) NoteTimerOfProgram(clock);
+  return result;
+}
+
+extern "C" HOLDFAST_EXPORT int timer_create(clockid_t clock, struct sigevent* event, timer_t* timer) noexcept {
+  return MakeTimer(clock, event, timer);
+}
+// As programs from before glibc 2.34 call it. GLIBC_2.2.5 has another type of `timer`, and is not wrapped.
+extern "C" HOLDFAST_EXPORT int holdfast_timer_create_2_3_3(clockid_t clock, struct sigevent* event,
+                                                           timer_t* timer) noexcept {
+  return MakeTimer(clock, event, timer);
+}
+asm(".symver holdfast_timer_create_2_3_3,timer_create@" HOLDFAST_GLIBC_2_3_3 ",remove");
 
 // Not ready: before the library is, nobody has set a place to jump to.
 extern "C" HOLDFAST_EXPORT void longjmp(struct __jmp_buf_tag* to, int value) noexcept {

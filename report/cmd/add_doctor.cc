@@ -232,6 +232,10 @@ bool AboutTable(const ProcessTable& process, Findings* findings) {
   } else if (cpu != 0 && snapshot->cpu_state != CpuState::kOn) {
     findings->No("cpu",
                  fmt::format("CPU time is not sampled: {}", kCpuStateTexts[static_cast<int>(snapshot->cpu_state)]));
+  } else if (cpu != 0 && snapshot->cpu_timers == 0 && snapshot->losses[static_cast<int>(Loss::kCpuTimersFull)] != 0) {
+    findings->No(
+        "cpu",
+        "CPU time is not sampled: no thread has a timer (cpu-timers-full: ulimit -i leaves none, or stacks are too small)");
   } else if (cpu != 0) {
     findings->Ok("cpu", fmt::format("{} threads are sampled {} times a second of CPU time", snapshot->cpu_timers,
                                     1'000'000'000 / cpu));

@@ -348,7 +348,11 @@ void RunCommand::WarnAboutSettings() const {
     CpuState surroundings = CpuHindrance("self");
     if (is_forced && surroundings != CpuState::kOtherProcessor) surroundings = CpuState::kOn;
     const CpuState why = ReadExecutableKind(check_.path).is_musl ? CpuState::kOtherLibc : surroundings;
-    if (why != CpuState::kOn) Say(NoCpuSamples(why));
+    if (why != CpuState::kOn) {
+      Say(NoCpuSamples(why));
+    } else if (const std::string none = NoTimersLeft(); !none.empty()) {
+      Say(none);
+    }
   }
   const std::string text = Setting("HOLDFAST_SNAPSHOT_WHEN");
   TriggerList triggers;

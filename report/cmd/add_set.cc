@@ -267,7 +267,8 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
   set->footer(
       "Sends no signal: threads read the heap interval within the next 1 MiB that they allocate, and the lock interval at\n"
       "their next wait. Children forked later inherit both. Estimates stay correct: each sample is weighted by its own\n"
-      "interval, and profiles list every interval and when it began. An interval can be changed 31 times.\n"
+      "interval, and profiles list every interval and when it began. The heap and lock\n"
+      "intervals can be changed 31 times.\n"
       "\n"
       "  holdfast set 4242 heap-interval=64KiB        sample more often\n"
       "  holdfast set 4242 lock=off                   stop sampling locks\n"

@@ -125,6 +125,19 @@ std::string NoCpuSamples(CpuState why) {
   return fmt::format("--cpu takes no samples: {}", kCpuStateTexts[static_cast<int>(why)]);
 }
 
+std::string NoTimersLeft() {
+  // "SigQ: 12/40": signals in use, of all processes of this user, and how many may be.
+  const std::string text = StatusField("self", "SigQ");
+  const size_t slash = text.find('/');
+  uint64_t used = 0, limit = 0;
+  if (slash == std::string::npos || !absl::SimpleAtoi(text.substr(0, slash), &used) ||
+      !absl::SimpleAtoi(text.substr(slash + 1), &limit) || used < limit / 4)
+    return "";
+  return fmt::format(
+      "--cpu takes no samples: its timers take at most a quarter of the signals that may be pending (ulimit -i: {}), and {} are in use. Raise the limit",
+      limit, used);
+}
+
 std::string WhyNoCallsAreSeen(const LookRights& rights) {
   if (rights.yama_scope >= 3) return WhyUnreadable(rights, 0, "threads");
   if (rights.yama_scope == 0 || rights.may_trace_all) return "";
@@ -168,6 +181,8 @@ void DescribeKernel(const std::string& process, Findings* findings) {
     findings->Note("kernel", "before 4.14 each sample calls getpid, to recognize forked children");
   if (const CpuState why = CpuHindrance(process); why != CpuState::kOn)
     findings->Note("cpu", NoCpuSamples(why) + (why != CpuState::kOtherProcessor ? " (see --cpu=HZ,force)" : ""));
+  // Of a running process, its table tells.
+  if (const std::string none = process == "self" ? NoTimersLeft() : ""; !none.empty()) findings->Note("cpu", none);
   DescribeThreadLooks(process, findings);
   const std::string filter = StatusField(process, "Seccomp");
   if (filter == "1")

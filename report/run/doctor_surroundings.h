@@ -23,6 +23,8 @@ void SayIfEmulated();
 // What in the surroundings prevents CPU samples; kOn: nothing. Where the processor has them, they can be forced. `process` as below.
 CpuState CpuHindrance(const std::string& process);
 std::string NoCpuSamples(CpuState why);
+// Says why a program that is started here gets no timer; "": it may.
+std::string NoTimersLeft();
 
 // Why --wall would not see the system calls of programs that are started from here; "": it would.
 std::string WhyNoCallsAreSeen(const LookRights& rights);

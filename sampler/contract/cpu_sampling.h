@@ -24,7 +24,7 @@ enum class CpuState : uint32_t {
   kOldKernel,  // signals of CPU timers would interrupt system calls
   kRefused,    // the kernel refused the handler or the first timer
   kOtherProcessor,
-  kProgramsTimer,  // setitimer(ITIMER_PROF or ITIMER_VIRTUAL) is in force
+  kProgramsTimer,  // setitimer(ITIMER_PROF or ITIMER_VIRTUAL), or a timer of timer_create on a CPU clock
 };
 inline constexpr int kCpuStates = 8;
 // What prevents CPU samples.
@@ -36,7 +36,7 @@ inline constexpr const char* kCpuStateTexts[kCpuStates] = {
     "the kernel is older than Linux 5.9, and its CPU timers would interrupt system calls",
     "the kernel refused signal 32 or a CPU timer",
     "CPU samples are taken on x86-64 only",
-    "the program has a CPU timer of its own (setitimer), and ours would move its signals to other threads",
+    "the program has a CPU timer of its own (setitimer or timer_create), and ours would move its signals to other threads",
 };
 
 // Whether signals of CPU timers wait for the return to user code. `release`: as uname says it, "6.1.0-13-amd64".

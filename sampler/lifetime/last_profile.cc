@@ -11,6 +11,7 @@
 #include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/lifetime/lifetime.h"
+#include "sampler/process/cpu_timers.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/process.h"
@@ -162,6 +163,8 @@ static void AwaitCopyBeforeChange() {
 
 void BeforeExitHandlers(bool process_ends) {
   if (!OwnState()) return;
+  // With other threads, the profile that is made here is the last one.
+  ReportCpuRest(HOLDFAST_CALLER(), process_ends && WaitsBeforeExitHandlers());
   SharedTable* table = CurrentTable();
   if (table == nullptr || no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return;
   LookAtFreeCallsMuted();
@@ -204,6 +207,7 @@ static void AwaitLeakCheck(TableHeader& head) {
 
 void AwaitLastProfile() {
   if (!OwnState()) return;
+  ReportCpuRest(HOLDFAST_CALLER(), true);
   SharedTable* table = CurrentTable();
   if (table == nullptr) return;
   const bool silent = no_system_calls.load(std::memory_order_relaxed);

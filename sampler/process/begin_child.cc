@@ -81,6 +81,8 @@ void BeginChild(int forked_pid) {
   AllowNewTable();
   ForgetCpuTimers(cpu_interval_ns);
   process.epoch.fetch_add(1, std::memory_order_release);
+  // Now, not at its next slow path: many children live for a moment.
+  if (HasCpuTimers()) SeeCpuSlow(thread_state);
 }
 
 }  // namespace holdfast

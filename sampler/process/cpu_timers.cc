@@ -66,6 +66,9 @@ void StopForProgramsTimer(const siginfo_t& info);
 constexpr uint64_t BitOf(int signal) { return uint64_t{1} << (signal - 1); }
 constexpr uint64_t kOfTimers = BitOf(SIGPROF) | BitOf(SIGVTALRM) | BitOf(SIGXCPU);
 
+// Set once the program has made a timer on a CPU clock by timer_create that sends the process a signal. It may be gone.
+constinit std::atomic<bool> program_made_timer{false};
+
 // Whether the program has a CPU timer by setitimer (gprof, a profiler, a watchdog), which takes its samples in code of
 // ours if ours are taken at the same tick.
 bool HasProgramsTimer() {
@@ -313,18 +316,27 @@ uint64_t CpuNs(uint32_t id) {
   return SyscallFailed(RawSyscall(SYS_clock_gettime, ClockOf(id), &now)) ? 0 : static_cast<uint64_t>(NsOf(now));
 }
 
+timespec TimeOf(uint64_t ns) { return {static_cast<time_t>(ns / kNsOfSecond), static_cast<long>(ns % kNsOfSecond)}; }
+
+// The intervals that the thread has used and no signal has reported. Its first one ends at a random moment, so this is right
+// on average.
+uint64_t RestOf(const Slot* slot, uint32_t id, uint64_t every_ns) {
+  const Progress& of = progress[slot - slots];
+  const uint64_t now_ns = CpuNs(id), first_ns = of.first_ns.load(std::memory_order_relaxed);
+  const uint64_t reported = of.reported.load(std::memory_order_relaxed);
+  const uint64_t due = now_ns < first_ns ? 0 : 1 + (now_ns - first_ns) / every_ns;
+  return due > reported ? due - reported : 0;
+}
+
 // Starts or changes a timer. False: there is no such timer, or its thread is gone.
 bool SetTimer(Slot* slot, uint64_t value, uint64_t every_ns) {
   const uint32_t id = OwnerOf(value);
-  const auto time = [](uint64_t ns) {
-    return timespec{static_cast<time_t>(ns / kNsOfSecond), static_cast<long>(ns % kNsOfSecond)};
-  };
   // Its first signal comes at a random moment of its first interval: so threads that end sooner have their share.
   uint64_t random = (static_cast<uint64_t>(KernelNs()) ^ process.seed) + uint64_t{id} * 0x9e3779b97f4a7c15;
   random = (random ^ random >> 30) * 0xbf58476d1ce4e5b9;
   random ^= random >> 31;
   const uint64_t first_ns = 1 + random % every_ns;
-  const timespec times[2] = {time(every_ns), time(first_ns)};
+  const timespec times[2] = {TimeOf(every_ns), TimeOf(first_ns)};
   Progress& of = progress[slot - slots];
   of.reported.store(0, std::memory_order_relaxed);
   of.first_ns.store(CpuNs(id) + first_ns, std::memory_order_relaxed);
@@ -447,7 +459,43 @@ void Sample(const siginfo_t& info, const ucontext_t& context) {
   progress[slot - slots].reported.fetch_add(1 + missed, std::memory_order_relaxed);
   // The kernel puts the frame right below the interrupted code's stack.
   SampleOnOwnStack({at, 1 + missed, interval_ns.load(std::memory_order_relaxed),
-                    at.sp - reinterpret_cast<uintptr_t>(&context) > kLargestFrame, 0});
+                    at.sp - reinterpret_cast<uintptr_t>(&context) > kLargestFrame, 0, 0});
+}
+
+// ---- The program's own timers ----
+
+// Of the process or a thread; other negative numbers are clocks of devices.
+bool IsCpuClock(int clock) {
+  return clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID || (clock < 0 && (clock & 3) != 3);
+}
+
+// Reads /proc/self/timers, in which a timer has lines such as "notify: signal/pid.4242" and "ClockID: 2"; ours have
+// "signal/tid.4242". Without that file, timers that were made count as still there. Called by the owner of `busy`.
+bool HasTimerOnCpuClock() {
+  const long file = RawSyscall(SYS_openat, AT_FDCWD, "/proc/self/timers", O_RDONLY | O_CLOEXEC, 0);
+  if (SyscallFailed(file)) return true;
+  constexpr char kSignal[] = "notify: signal/pid", kClock[] = "ClockID: ";
+  bool found = false, is_signal = false;
+  long kept = 0, got = 0;  // the beginning of a line
+  while (!found && (got = RawSyscall(SYS_read, file, status + kept, sizeof status - 1 - kept)) > 0) {
+    status[kept + got] = '\0';
+    const char* line = status;
+    for (const char* at = line; *at != '\0'; ++at) {
+      if (*at != '\n') continue;
+      if (TextStartsWith(line, "notify: ")) is_signal = TextStartsWith(line, kSignal);
+      if (is_signal && TextStartsWith(line, kClock)) {
+        const char* number = line + sizeof kClock - 1;
+        const bool is_negative = *number == '-';
+        const auto size = static_cast<int>(NumberAt(number + is_negative));
+        found |= IsCpuClock(is_negative ? -size : size);
+      }
+      line = at + 1;
+    }
+    kept = status + kept + got - line;
+    __builtin_memmove(status, line, static_cast<size_t>(kept));
+  }
+  RawSyscall(SYS_close, file);
+  return found;
 }
 
 // ---- On and off ----
@@ -461,7 +509,8 @@ CpuState Decide() {
     utsname system{};
     if (SyscallFailed(RawSyscall(SYS_uname, &system)) || !DefersCpuTimers(system.release)) return CpuState::kOldKernel;
   }
-  if (HasProgramsTimer()) return CpuState::kProgramsTimer;
+  if (HasProgramsTimer() || (program_made_timer.load(std::memory_order_relaxed) && HasTimerOnCpuClock()))
+    return CpuState::kProgramsTimer;
   LearnInterruptedCalls();
   if (!InstallHandler()) return CpuState::kRefused;
   if (!handlers_are_masked) {
@@ -609,13 +658,55 @@ void EndCpuTimer(const CallerRegisters& caller, const void* function) {
   if (slot == nullptr) return;
   const uint64_t value = slot->load(std::memory_order_acquire), every_ns = interval_ns.load(std::memory_order_relaxed);
   if (OwnerOf(value) != id || NumberOf(value) < 0) return;
-  const Progress& of = progress[slot - slots];
-  const uint64_t now_ns = CpuNs(id), first_ns = of.first_ns.load(std::memory_order_relaxed);
-  const uint64_t reported = of.reported.load(std::memory_order_relaxed);
+  const uint64_t rest = every_ns != 0 ? RestOf(slot, id, every_ns) : 0;
   Delete(slot, value);
-  if (every_ns == 0 || now_ns < first_ns) return;
-  const uint64_t due = 1 + (now_ns - first_ns) / every_ns;
-  if (due > reported) sampler({caller, due - reported, every_ns, false, reinterpret_cast<uintptr_t>(function)});
+  if (rest > 0) sampler({caller, rest, every_ns, false, reinterpret_cast<uintptr_t>(function), 0});
+}
+
+void ReportCpuRestSlow(const CallerRegisters& caller, bool of_all) {
+  if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return;
+  const SignalsBlocked blocked;
+  const uint64_t every_ns = interval_ns.load(std::memory_order_relaxed);
+  if (every_ns == 0) return;
+  const auto id = static_cast<uint32_t>(RawSyscall(SYS_gettid));
+  uint64_t pending = 0;
+  Slot* const own = SlotOf(id, false);
+  const uint64_t own_value = own != nullptr ? own->load(std::memory_order_acquire) : 0;
+  // A signal that has come already will count all of it.
+  const bool is_pending =
+      SyscallFailed(RawSyscall(SYS_rt_sigpending, &pending, kMaskBytes)) || (pending & AlternateStackMask::kBit) != 0;
+  if (OwnerOf(own_value) == id && NumberOf(own_value) >= 0 && !is_pending) {
+    if (const uint64_t rest = RestOf(own, id, every_ns); rest > 0) {
+      // The timer goes on after what is reported here: the process may use more in its exit handlers.
+      Progress& of = progress[own - slots];
+      const uint64_t reported = of.reported.fetch_add(rest, std::memory_order_relaxed) + rest;
+      const timespec times[2] = {TimeOf(every_ns),
+                                 TimeOf(of.first_ns.load(std::memory_order_relaxed) + reported * every_ns)};
+      RawSyscall(SYS_timer_settime, NumberOf(own_value), TIMER_ABSTIME, &times, nullptr);
+      sampler({caller, rest, every_ns, false, 0, id});
+    }
+  }
+  if (!of_all) return;
+  ForEachTimer([&caller, id, every_ns](Slot* slot, uint64_t value) {
+    const uint32_t other = OwnerOf(value);
+    if (other == id) return;
+    Delete(slot, value);
+    // Its handler may run at this moment, and count.
+    AwaitBounded(20, [] { return in_handler.load() == 0; });
+    if (const uint64_t rest = RestOf(slot, other, every_ns); rest > 0)
+      sampler({caller, rest, every_ns, false, 0, other});
+  });
+}
+
+void NoteTimerOfProgram(int clock) {
+  if (no_system_calls.load(std::memory_order_relaxed) || !IsCpuClock(clock)) return;
+  program_made_timer.store(true, std::memory_order_relaxed);
+  if (!HasCpuTimers() || InBorrowedMemory()) return;
+  const SignalsBlocked blocked;
+  if (interval_ns.exchange(0) == 0) return;
+  const Busy own;
+  DeleteAll();
+  Report(CpuState::kProgramsTimer);
 }
 
 bool MayHaveTimer(uint64_t alternate_stack_bytes) {
@@ -670,6 +761,7 @@ void ResumeCpuTimers() {
 
 void ForgetCpuTimers(uint64_t requested_ns) {
   cpu_applied.store(1, std::memory_order_relaxed);
+  program_made_timer.store(false, std::memory_order_relaxed);
   if (!HasCpuTimers() && requested_ns == 0) return;
   for (Slot& slot : slots) {
     if (slot.load(std::memory_order_relaxed) != 0) slot.store(0, std::memory_order_relaxed);
@@ -682,7 +774,7 @@ void ForgetCpuTimers(uint64_t requested_ns) {
   last_sweep_ns = 0;
   process.options.cpu_interval_ns = requested_ns;
   busy.store(false, std::memory_order_relaxed);
-  // The handler is inherited. The child's threads ask for their timers.
+  // The handler is inherited.
   if (!process.options.children) {
     interval_ns.store(0);
     return;

@@ -34,6 +34,7 @@ struct CpuTick {
   uint64_t interval_ns;
   bool on_another_stack;  // the handler is not on the stack of `at`
   uintptr_t function;     // 0; at the end of a thread: the function that it ran, which has returned
+  uint32_t thread;        // 0; at the end of the process: the thread. Only its first function is known
 };
 using CpuSampler = void (*)(const CpuTick&);
 
@@ -62,6 +63,16 @@ inline bool HasCpuTimers() { return cpu_changes.load(std::memory_order_relaxed) 
 // live for a millisecond never get a signal: what they have used since the last one is reported now. `function`: that
 // the thread ran; null: not known.
 HOLDFAST_COLD void EndCpuTimer(const CallerRegisters& caller, const void* function);
+// The process is about to end: reports what the calling thread has used since its last signal. `of_all`: all other threads,
+// too, and ends their timers.
+HOLDFAST_COLD void ReportCpuRestSlow(const CallerRegisters& caller, bool of_all);
+inline void ReportCpuRest(const CallerRegisters& caller, bool of_all) {
+  if (UNLIKELY(HasCpuTimers())) ReportCpuRestSlow(caller, of_all);
+}
+// The program has made a timer that sends the process a signal. If `clock` is a CPU clock, samples end: the kernel looks at
+// all CPU timers at the same tick. Our action blocks the program's signal, so the kernel would give it to another thread:
+// a call of that thread would fail with EINTR.
+HOLDFAST_COLD void NoteTimerOfProgram(int clock);
 // A seccomp filter is about to be installed, which may kill the process when a handler returns. Waits, at most about
 // 100 ms, until no thread is in the handler.
 void EndCpuTimers();

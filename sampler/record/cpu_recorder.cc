@@ -1,10 +1,12 @@
 #include "sampler/capture/raw_memory.h"
 #include "sampler/capture/sample_stack.h"
 #include "sampler/contract/clock.h"
+#include "sampler/contract/syscalls.h"
 #include "sampler/process/noted_threads.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
 #include "sampler/record/cpu.h"
+#include "sampler/record/threads.h"
 #include "sampler/table/stack_rows.h"
 
 namespace holdfast {
@@ -31,6 +33,31 @@ Stack* StackBelow(SharedTable* table, ThreadState& thread, const CpuTick& tick) 
   return stack;
 }
 
+// A stack at the end of the process: only the function that the thread was started with is known.
+Stack* StackAtEnd(SharedTable* table, ThreadState& thread, const CpuTick& tick) {
+  const bool is_own = tick.thread == static_cast<uint32_t>(RawSyscall(SYS_gettid));
+  const void* const function = FunctionOfThread(tick.thread);
+  if (function == nullptr) return is_own ? SampleStack(table, thread, tick.at) : MissingStack(table);
+  StackTrace* const trace = LittleStackLeft(kStackForCapture) ? nullptr : TakeScratch(thread);
+  if (trace == nullptr) return MissingStack(table);
+  // A walk that begins in the function has its module's tag. What else it finds on this stack has no meaning.
+  CallerRegisters inside = tick.at;
+  inside.pc = reinterpret_cast<uintptr_t>(function) + 1;
+  CaptureStack(inside, &thread.stack_bounds, trace);
+  // Outside of all modules it is a guess that failed.
+  const bool is_known = trace->depth > 0 && trace->frames[0] >> kPcTagShift != kNoModuleTag;
+  if (is_known) {
+    trace->depth = 1;
+    trace->truncated = false;
+  } else if (is_own) {
+    CaptureStack(tick.at, &thread.stack_bounds, trace);
+  }
+  Stack* const stack = is_known || is_own ? InternStack(table, *trace, is_own ? LabelFrame(table, thread.labels) : 0)
+                                          : MissingStack(table);
+  ReturnScratch(thread);
+  return stack;
+}
+
 // The interrupted thread may be anywhere in a slow path of ours, with its one scratch buffer in use. An operator of the
 // program that runs inside a wrapper is the program's own code.
 Stack* StackOf(SharedTable* table, ThreadState& thread, const CpuTick& tick) {
@@ -41,7 +68,9 @@ Stack* StackOf(SharedTable* table, ThreadState& thread, const CpuTick& tick) {
   const uint16_t scratch = thread.scratch;
   Mute(thread);
   thread.scratch = 0;
-  Stack* const stack = tick.function == 0 ? SampleStack(table, thread, tick.at) : StackBelow(table, thread, tick);
+  Stack* const stack = tick.thread != 0     ? StackAtEnd(table, thread, tick)
+                       : tick.function == 0 ? SampleStack(table, thread, tick.at)
+                                            : StackBelow(table, thread, tick);
   thread.scratch = scratch;
   thread.muted = muted;
   return stack;
@@ -60,7 +89,7 @@ void RecordCpu(const CpuTick& tick) {
   AddTo(table, &row->sums[kCpuSamples], tick.intervals << kCountFractionBits);
   AddTo(table, &row->sums[kCpuTime], tick.intervals * tick.interval_ns << kAmountFractionBits);
   AddDouble(&row->sums[kCpuVariance], static_cast<double>(tick.intervals) * interval * interval);
-  if (!thread.muted && !LittleStackLeft(kStackForRecord)) NoteThread(table, thread, row, 0);
+  if (tick.thread == 0 && !thread.muted && !LittleStackLeft(kStackForRecord)) NoteThread(table, thread, row, 0);
   if (const int64_t took = MonotonicNs() - start_ns; took > 0)
     table->header()->counters[thread.shard].sample_ns.fetch_add(static_cast<uint64_t>(took), std::memory_order_relaxed);
 }

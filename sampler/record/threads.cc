@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "sampler/capture/raw_memory.h"
 #include "sampler/capture/sample_stack.h"
 #include "sampler/contract/clock.h"
 #include "sampler/contract/syscalls.h"
@@ -82,7 +83,7 @@ void EndBirth(const ThreadBirth& birth, bool created) {
 FollowedThread BeganThread(ThreadStart* start) {
   const auto number = static_cast<uint32_t>(start - starts);
   FollowedThread thread{*start, number, process.epoch.load(std::memory_order_relaxed), 0};
-  *start = {};  // the copy would look as if something still led to the argument
+  start->argument = nullptr;  // the copy would look as if something still led to the argument
   SharedTable* table = TableOf(thread.epoch);
   if (table == nullptr) return thread;
   SeeCpu(thread_state);
@@ -99,6 +100,36 @@ __attribute__((noinline)) void EndedThread(const FollowedThread& thread) {
   GiveBackRoom(table, thread_state, Keep::kNothing);
   if (thread.who == 0) return;
   if (EndLiveThread(LiveThreadAt(table, thread.number), thread.who)) CountEnded(RowOf(table, thread.who));
+}
+
+// The start files of glibc's programs load main's address as the first argument (rdi) of __libc_start_main, near the entry.
+static const void* MainFunction(uintptr_t entry) {
+#if defined(__x86_64__)
+  constexpr int kSearched = 48, kLength = 7;  // bytes; of each of these instructions
+  if (entry == 0 || !PageReadable(entry) || !PageReadable(entry + kSearched + kLength)) return nullptr;
+  const auto* code = reinterpret_cast<const uint8_t*>(entry);
+  for (int i = 0; i < kSearched; ++i) {
+    if (code[i] != 0x48) continue;
+    int32_t number = 0;
+    __builtin_memcpy(&number, code + i + 3, sizeof number);
+    const uintptr_t relative = entry + static_cast<uintptr_t>(i + kLength) + static_cast<uintptr_t>(int64_t{number});
+    if (code[i + 1] == 0x8d && code[i + 2] == 0x3d) return reinterpret_cast<const void*>(relative);  // lea
+    if (code[i + 1] == 0xc7 && code[i + 2] == 0xc7)                                                  // mov
+      return reinterpret_cast<const void*>(static_cast<uintptr_t>(int64_t{number}));
+    if (code[i + 1] == 0x8b && code[i + 2] == 0x3d)  // mov, from the global offset table
+      return PageReadable(relative) ? *reinterpret_cast<const void* const*>(relative) : nullptr;
+  }
+#else
+  (void)entry;
+#endif
+  return nullptr;
+}
+
+const void* FunctionOfThread(uint32_t id) {
+  SharedTable* table = CurrentTable();
+  if (table != nullptr && id == static_cast<uint32_t>(process.pid)) return MainFunction(table->header()->entry);
+  const uint32_t number = table != nullptr ? FindLiveThread(table, id) : kNoLiveThread;
+  return number != kNoLiveThread ? starts[number].function : nullptr;
 }
 
 __attribute__((noinline)) void EndedThisThread() {

@@ -44,6 +44,8 @@ struct FollowedThread {
 };
 FollowedThread BeganThread(ThreadStart* start);
 void EndedThread(const FollowedThread& thread);
+// The function that a live thread was started with, main for the first one; null: not known.
+const void* FunctionOfThread(uint32_t id);
 // Ends the calling thread's entry, if it is followed: found by its id.
 void EndedThisThread();
 

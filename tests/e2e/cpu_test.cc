@@ -112,6 +112,11 @@ TEST_F(Cpu, IsSwitchedOnAndOffWhileTheProgramRuns) {
   // Its computing thread, which enters no slow path, is sampled too.
   running.Write("\n");
   ASSERT_TRUE(running.WaitForOutput("computed"));
+  // More often than the table has places for changes.
+  for (int i = 0; i < 40; ++i) {
+    const RunResult changed = set(i % 2 == 0 ? "cpu=500" : "cpu=1000");
+    EXPECT_THAT(changed.err, ::testing::HasSubstr("threads with a timer")) << i << changed.Describe();
+  }
   const RunResult off = set("cpu=off");
   EXPECT_THAT(off.err + off.out, ::testing::HasSubstr("cpu 1000 Hz → off"));
   running.Write("\n");
@@ -254,6 +259,60 @@ TEST_F(Cpu, IsNotSampledWhileTheProgramHasAProfilerOfItsOwn) {
   const RunResult result = RunAs(Launch::kPreload, {"cpu_timer_cases", "profiler"}, {{"cpu", "1000"}});
   EXPECT_TRUE(result.exited(0)) << result.Describe();
   EXPECT_EQ(result.out, "") << result.Describe();
+}
+
+// timer_create cannot be asked whether a timer exists, so samples end when one is made.
+TEST_F(Cpu, IsNotSampledWhileTheProgramHasATimerOnACpuClock) {
+  Running running(CommandFor(Launch::kPreload, {"cpu_timer_cases", "posix-profiler", "0.2"},
+                             {{"cpu", "1000"}, {"heap-interval", "1"}}));
+  ASSERT_TRUE(running.WaitForOutput("deleted"));
+  const std::string pid = std::to_string(running.pid());
+  const RunResult doctor = RunTool({"doctor", pid, "--tables", tables()});
+  EXPECT_THAT(doctor.out, ::testing::HasSubstr("has a CPU timer of its own (setitimer or timer_create)"));
+  // All of its timers are deleted.
+  const RunResult on = RunTool({"set", pid, "cpu=1000", "--tables", tables()});
+  EXPECT_THAT(on.err, ::testing::HasSubstr("threads with a timer")) << on.Describe();
+  running.Write("\n");
+  const RunResult result = running.Wait();
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_EQ(result.err, "") << result.Describe();
+}
+
+// What a process has used since its last signal is reported at its end, also of its other threads.
+TEST_F(Cpu, OfProcessesOfSomeMillisecondsIsTheirs) {
+  constexpr int kProcesses = 150;
+  for (const char* how : {"executed", "forked", "threads"}) {
+    SCOPED_TRACE(how);
+    const RunResult result =
+        RunAs(Launch::kPreload, {"short_processes", how, std::to_string(kProcesses)}, {{"cpu", "1000"}});
+    ASSERT_TRUE(result.exited(0)) << result.Describe();
+    double burned = 0, used = 0;
+    ASSERT_EQ(sscanf(result.out.c_str(), "burned %lf of %lf", &burned, &used), 2) << result.Describe();
+    double sampled = 0;
+    for (const Decoded& file : Newest(out(), "cpu")) sampled += static_cast<double>(file.Total().at("cpu"));
+    // The rest of each process is a whole number of intervals, right on average: 6 sigma.
+    const double error = 6 * 1e6 * std::sqrt(kProcesses);
+    EXPECT_GT(sampled, burned - error) << AllSummaries();
+    EXPECT_LT(sampled, used + error) << AllSummaries();
+    std::filesystem::remove_all(out());
+  }
+}
+
+// Each look at the clock passes through it.
+TEST_F(Cpu, FunctionsOfTheVdsoHaveNames) {
+  const RunResult result = RunAs(Launch::kPreload, {"cpu_timer_cases", "burn", "0.5"}, {{"cpu", "1000"}});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_THAT(Only().Summary(), ::testing::Not(::testing::HasSubstr("[vdso]!0x")));
+}
+
+TEST_F(Cpu, RunSaysThatNoSignalMayBePending) {
+  Command command = CommandFor(Launch::kRun, {"cpu_timer_cases", "burn"}, {{"cpu", "100"}});
+  command.limits = {{RLIMIT_SIGPENDING, 0}};
+  const RunResult result = RunAndSettle(command);
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_THAT(result.err,
+              ::testing::HasSubstr("--cpu takes no samples: its timers take at most a quarter of the signals"))
+      << result.Describe();
 }
 
 // A timer that another thread makes must not send a signal to a thread that has no room for it on its stack.

@@ -516,6 +516,42 @@ static void Profiler(double seconds) {
   EXPECT(pthread_join(computes, NULL) == 0);
 }
 
+// The same by timers of timer_create, on the CPU clock of the process and on that of the thread that computes.
+static clockid_t clock_of_computing;
+static void* ComputesByItsClock(void* unused) {
+  EXPECT(pthread_getcpuclockid(pthread_self(), &clock_of_computing) == 0);
+  return ComputesUntilTold(unused);
+}
+static void PosixProfiler(double seconds) {
+  (void)seconds;
+  struct sigaction action = {.sa_sigaction = OnProf, .sa_flags = SA_SIGINFO | SA_RESTART};
+  EXPECT(sigaction(SIGALRM, &action, NULL) == 0);
+  const pthread_t computes = Start(ComputesByItsClock, NULL);
+  const struct timespec while_it_computes = {0, 50000000};
+  EXPECT(nanosleep(&while_it_computes, NULL) == 0);
+  clockid_t of_process;
+  EXPECT(clock_getcpuclockid(0, &of_process) == 0);
+  const clockid_t clocks[] = {CLOCK_PROCESS_CPUTIME_ID, of_process, clock_of_computing};
+  for (int i = 0; i < 3; ++i) {
+    timer_t timer;
+    EXPECT(timer_create(clocks[i], NULL, &timer) == 0);
+    const struct itimerspec every = {{0, 5000000}, {0, 5000000}};
+    EXPECT(timer_settime(timer, 0, &every, NULL) == 0);
+    while (atomic_load(&alarms) < 30 * (i + 1) && !atomic_load(&wrong))
+      EXPECT(nanosleep(&while_it_computes, NULL) == 0);
+    EXPECT(timer_delete(timer) == 0);
+  }
+  puts("deleted");
+  fflush(stdout);
+  if (seconds > 0) {
+    getchar();
+    BurnCpu(seconds);
+    free(malloc(1 << 20));
+  }
+  atomic_store(&may_end, 1);
+  EXPECT(pthread_join(computes, NULL) == 0);
+}
+
 static atomic_int ended;
 static void* Allocates(void* unused) {
   while (!atomic_load(&ended)) {
@@ -707,6 +743,7 @@ int main(int count, char** arguments) {
                {"coroutines", Coroutines},
                {"timers", Timers},
                {"profiler", Profiler},
+               {"posix-profiler", PosixProfiler},
                {"executes", ExecutesInHandler},
                {"executed", Executed},
                {"little-stacks", LittleStacks},

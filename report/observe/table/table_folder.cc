@@ -62,6 +62,23 @@ absl::StatusOr<uint64_t> UsedBytes(int fd) {
   return used;
 }
 
+// CPU samples are recorded with their own interval, so the oldest changes may be forgotten. The process applies a change if
+// the count is another one than that it has applied.
+absl::StatusOr<bool> ChangeFullCpuIntervals(int table, int file, uint64_t interval) {
+  IntervalChange changes[kIntervals];
+  constexpr size_t kOffset = offsetof(TableHeader, cpu_intervals), kCount = offsetof(TableHeader, cpu.interval_count);
+  if (pread(table, changes, sizeof changes, kOffset) != sizeof changes) return ErrnoStatus("read");
+  const auto applied = Field<uint32_t>(table, offsetof(TableHeader, cpu.applied), 0);
+  uint32_t count = kIntervals / 2;
+  if (count == applied) --count;
+  std::copy(changes + kIntervals - (count - 1), changes + kIntervals, changes);
+  changes[count - 1] = {NowNs(CLOCK_REALTIME), interval};
+  if (pwrite(file, changes, sizeof changes, kOffset) != sizeof changes) return ErrnoStatus("write");
+  std::atomic_thread_fence(std::memory_order_release);  // the process sees the writes in their order
+  if (pwrite(file, &count, sizeof count, kCount) != sizeof count) return ErrnoStatus("write");
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const std::string& name, uid_t user) {
@@ -398,7 +415,12 @@ absl::StatusOr<bool> TableFile::ChangeInterval(IntervalOf of, uint64_t interval,
   const auto profiles = Field<uint32_t>(file_.get(), offsetof(TableHeader, profiles), 0);
   if (interval != 0 && (profiles & kinds) != kinds && !write(offsetof(TableHeader, profiles), profiles | kinds))
     return ErrnoStatus("write");
-  if (newest.interval == interval) return false;
+  // Samples that have ended by themselves, because the program had a timer of its own, are tried again.
+  const bool has_ended = of == IntervalOf::kCpu && interval != 0 &&
+                         Field(file_.get(), offsetof(TableHeader, cpu.applied), 0U) == count &&
+                         Field(file_.get(), offsetof(TableHeader, cpu.state), CpuState::kOn) != CpuState::kOn;
+  if (newest.interval == interval && !has_ended) return false;
+  if (count == kIntervals && of == IntervalOf::kCpu) return ChangeFullCpuIntervals(file_.get(), file->get(), interval);
   if (count == kIntervals) {
     return absl::ResourceExhaustedError(
         absl::StrCat("it was changed ", kIntervals - 1, " times, and the table has no space for another change"));
