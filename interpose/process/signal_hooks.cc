@@ -83,27 +83,36 @@ extern "C" HOLDFAST_EXPORT int sigaltstack(const stack_t* stack, stack_t* before
   return result;
 }
 
-static int MakeTimer(clockid_t clock, struct sigevent* event, timer_t* timer) {
-  if (UNLIKELY(!Ready())) {
-    errno = EAGAIN;
-    return -1;
-  }
-  // Before the call, which may change the place that `event` leads to.
+template <typename Timer>
+static int MakeTimer(int (*make)(clockid_t, struct sigevent*, Timer*), clockid_t clock, struct sigevent* event,
+                     Timer* timer) {
+  // Before the call: `timer` may be at the same place.
   const bool is_signal = event == nullptr || event->sigev_notify == SIGEV_SIGNAL;
-  const int result = real.timer_create(clock, event, timer);
+  const int result = make(clock, event, timer);
   if (result == 0 && is_signal) NoteTimerOfProgram(clock);
   return result;
 }
+static int NotReady() {
+  errno = EAGAIN;
+  return -1;
+}
 
 extern "C" HOLDFAST_EXPORT int timer_create(clockid_t clock, struct sigevent* event, timer_t* timer) noexcept {
-  return MakeTimer(clock, event, timer);
+  return LIKELY(Ready()) ? MakeTimer(real.timer_create, clock, event, timer) : NotReady();
 }
-// As programs from before glibc 2.34 call it. GLIBC_2.2.5 has another type of `timer`, and is not wrapped.
+// As programs from before glibc 2.34 call it.
 extern "C" HOLDFAST_EXPORT int holdfast_timer_create_2_3_3(clockid_t clock, struct sigevent* event,
                                                            timer_t* timer) noexcept {
-  return MakeTimer(clock, event, timer);
+  return LIKELY(Ready()) ? MakeTimer(real.timer_create, clock, event, timer) : NotReady();
 }
 asm(".symver holdfast_timer_create_2_3_3,timer_create@" HOLDFAST_GLIBC_2_3_3 ",remove");
+#if HOLDFAST_HAS_OLDER_TIMERS
+extern "C" HOLDFAST_EXPORT int holdfast_timer_create_2_2_5(clockid_t clock, struct sigevent* event,
+                                                           int* timer) noexcept {
+  return LIKELY(Ready()) ? MakeTimer(real.timer_create_2_2_5, clock, event, timer) : NotReady();
+}
+asm(".symver holdfast_timer_create_2_2_5,timer_create@" HOLDFAST_GLIBC_2_2_5 ",remove");
+#endif
 
 // Not ready: before the library is, nobody has set a place to jump to.
 extern "C" HOLDFAST_EXPORT void longjmp(struct __jmp_buf_tag* to, int value) noexcept {
