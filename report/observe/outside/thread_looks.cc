@@ -920,14 +920,16 @@ class ThreadLooks::Looker {
     if (!may_be_stopped_.has_value()) {
       Thread first;
       first.id = pid_;
-      const char letter = StateLetter(first);
+      if (!first_stat_.file().valid()) first_stat_ = CountedFile(OpenOfTask(pid_, "stat"));
+      const char letter = StateLetter(first, first_stat_);
       may_be_stopped_ = letter != 'R' && letter != 'S' && letter != 'D';
     }
     return *may_be_stopped_;
   }
 
-  char StateLetter(const Thread& thread) {
-    const char* stat = ReadOfTask(thread, CountedFile(), "stat");
+  char StateLetter(const Thread& thread) { return StateLetter(thread, CountedFile()); }
+  char StateLetter(const Thread& thread, const CountedFile& kept) {
+    const char* stat = ReadOfTask(thread, kept, "stat");
     const char* name_end = strrchr(stat, ')');
     return name_end != nullptr && name_end[1] == ' ' ? name_end[2] : '?';
   }
@@ -1176,6 +1178,7 @@ class ThreadLooks::Looker {
   std::optional<absl::flat_hash_map<uint32_t, OngoingWaitInfo>> waits_;  // by thread, of this moment
   int64_t waits_read_ns_ = 0;
   absl::flat_hash_map<std::pair<uint64_t, WaitKind>, HolderDoes> holders_;  // by lock, of this moment
+  CountedFile first_stat_;                                                  // of the first thread
   std::optional<bool> may_be_stopped_;                                      // of this moment
   std::array<char, 1024> text_ = {};
   std::vector<char> copy_;
