@@ -126,6 +126,8 @@ bool ExecutableFile::Open(const Elf64_Phdr* segments, size_t count, uintptr_t st
   segment_count_ = count;
   start_ = start;
   file_ = RawSyscall(SYS_openat, AT_FDCWD, "/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  // The main thread may have ended by pthread_exit.
+  if (SyscallFailed(file_)) file_ = RawSyscall(SYS_openat, AT_FDCWD, "/proc/thread-self/exe", O_RDONLY | O_CLOEXEC);
   is_running_ = !SyscallFailed(file_) && HasSegments(file_, segments, count);
   if (!is_running_) {
     if (!SyscallFailed(file_)) RawSyscall(SYS_close, file_);

@@ -77,7 +77,7 @@ void AddPlacesOf(pid_t pid, std::set<Place>* places, uid_t user = geteuid()) {
     uint64_t inode = 0;
     fields >> skipped >> skipped >> skipped >> std::hex >> major_number >> colon >> minor_number >> std::dec >> inode;
     std::vector<Place> alike;
-    for (const std::string& root : {std::string(), fmt::format("/proc/{}/root", pid)}) {
+    for (const std::string& root : {std::string(), RootOfProcess(pid)}) {
       struct stat info;
       if (lstat((root + line.substr(path_at)).c_str(), &info) != 0 || info.st_ino != inode) continue;
       if (info.st_dev == makedev(major_number, minor_number)) {
@@ -139,7 +139,7 @@ std::string RootOf(const TableFile& table, std::optional<pid_t> pid, const Place
       (root.empty() || HasOutNote(place.folder, table.out())))
     return "";
   if (!root.empty() || !pid.has_value() || !table.out_id().known()) return root;
-  const std::string own = fmt::format("/proc/{}/root", *pid);
+  const std::string own = RootOfProcess(*pid);
   return FolderIdOf(own + table.out()) == table.out_id() ? own : root;
 }
 

@@ -20,6 +20,7 @@
 #include "report/names/elf/elf_file.h"
 #include "report/names/elf/elf_symbols.h"
 #include "report/observe/outside/modules_of_process.h"
+#include "report/observe/table/process_files.h"
 #include "report/observe/table/thread_status.h"
 
 namespace holdfast {
@@ -41,7 +42,7 @@ class Exports {
   };
 
   static std::optional<Exports> Of(pid_t pid, const ModuleInfo& module, const ProcessMemory* memory) {
-    const FileDescriptor file(open(fmt::format("/proc/{}/root{}", pid, module.path).c_str(),
+    const FileDescriptor file(open((RootOfProcess(pid) + module.path).c_str(),
                                    O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));  // not a regular file: do not wait
     if (!file.valid()) return std::nullopt;
     Exports exports(memory, module.bias);

@@ -63,9 +63,8 @@ MappedLine Parse(const char* at, const char* end) {
 
 // Passes each line to `visit` until that returns true. False: no line did, or the file cannot be read.
 template <typename Visit>
-bool AnyLine(Visit visit) {
-  if (no_system_calls.load(std::memory_order_relaxed)) return false;
-  const long fd = RawSyscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+bool AnyLineOf(const char* maps, Visit visit, bool* is_empty) {
+  const long fd = RawSyscall(SYS_openat, AT_FDCWD, maps, O_RDONLY | O_CLOEXEC);
   if (SyscallFailed(fd)) return false;
   bool found = false;
   size_t filled = 0;
@@ -73,6 +72,7 @@ bool AnyLine(Visit visit) {
     const long got = RawSyscall(SYS_read, fd, buffer + filled, kBufferBytes - filled);
     if (got == -EINTR) continue;
     if (got <= 0) break;
+    *is_empty = false;
     filled += static_cast<size_t>(got);
     size_t done = 0;
     while (!found) {
@@ -88,6 +88,17 @@ bool AnyLine(Visit visit) {
   }
   RawSyscall(SYS_close, fd);
   return found;
+}
+template <typename Visit>
+bool AnyLine(Visit visit) {
+  if (no_system_calls.load(std::memory_order_relaxed)) return false;
+  // After the main thread ended by pthread_exit, the first file is empty, or cannot be opened.
+  for (const char* maps : {"/proc/self/maps", "/proc/thread-self/maps"}) {
+    bool is_empty = true;
+    if (AnyLineOf(maps, visit, &is_empty)) return true;
+    if (!is_empty) return false;
+  }
+  return false;
 }
 
 }  // namespace

@@ -188,7 +188,9 @@ uint64_t StartTicks() {
 void FillText(TableHeader& head, const Options& options) {
   utsname names;
   if (!SyscallFailed(RawSyscall(SYS_uname, &names))) CopyText(head.host, sizeof head.host, names.nodename);
+  // After the main thread ended by pthread_exit, /proc/self shows no memory. The folders of other threads do.
   long length = ReadLink("/proc/self/exe", head.executable, sizeof head.executable - 1);
+  if (SyscallFailed(length)) length = ReadLink("/proc/thread-self/exe", head.executable, sizeof head.executable - 1);
   if (SyscallFailed(length)) length = 0;
   head.executable[length] = '\0';
   // The name by which the program was called: Debian's /usr/bin/redis-server is a link to redis-check-rdb. A program
@@ -203,7 +205,8 @@ void FillText(TableHeader& head, const Options& options) {
   CopyText(head.out, sizeof head.out, options.out);
   CopyText(head.snapshot_when, sizeof head.snapshot_when, options.snapshot_when);
   // The kernel's copy: the program may have overwritten its own.
-  const long got = ReadSmallFile("/proc/self/cmdline", head.command_line, sizeof head.command_line);
+  long got = ReadSmallFile("/proc/self/cmdline", head.command_line, sizeof head.command_line);
+  if (got <= 0) got = ReadSmallFile("/proc/thread-self/cmdline", head.command_line, sizeof head.command_line);
   for (long i = 0; i + 1 < got; ++i) {
     if (head.command_line[i] == '\0') head.command_line[i] = ' ';
   }
@@ -269,6 +272,7 @@ uint64_t AddressSpaceLeft(uint64_t limit) {
   char text[128];
   if (ReadSmallFile("/proc/self/statm", text, sizeof text) <= 0) return limit;
   uint64_t pages = 0;
+  if (text[0] == '0' && ReadSmallFile("/proc/thread-self/statm", text, sizeof text) <= 0) return limit;
   for (const char* at = text; *at >= '0' && *at <= '9'; ++at) pages = pages * 10 + static_cast<uint64_t>(*at - '0');
   return limit > pages * PageBytes() ? limit - pages * PageBytes() : 0;
 }

@@ -57,9 +57,14 @@ bool IsNumber(absl::string_view text) {
 // The kernel checks the reader of "syscall" and "wchan", and the opener of every other file.
 bool IsText(const std::string& name) { return name.ends_with("/syscall") || name.ends_with("/wchan") || name == "exe"; }
 
+// Files that are empty in the folder of a main thread that has ended.
+bool IsOfMemory(const std::string& name) {
+  constexpr std::string_view kOfMemory[] = {"maps", "smaps", "pagemap", "mem", "auxv", "environ", "exe"};
+  return std::find(std::begin(kOfMemory), std::end(kOfMemory), name) != std::end(kOfMemory);
+}
+
 bool IsAllowed(const std::string& name) {
-  constexpr std::string_view kOfProcess[] = {"maps", "smaps", "pagemap", "mem", "auxv", "environ", "exe"};
-  if (std::find(std::begin(kOfProcess), std::end(kOfProcess), name) != std::end(kOfProcess)) return true;
+  if (IsOfMemory(name)) return true;
   const std::vector<std::string> parts = absl::StrSplit(name, '/');
   return parts.size() == 3 && parts[0] == "task" && IsNumber(parts[1]) &&
          (parts[2] == "syscall" || parts[2] == "wchan");
@@ -165,6 +170,7 @@ void KeepReaderAsRoot(uid_t user) {
 }
 
 FileDescriptor OpenOfProcess(pid_t pid, const std::string& name) {
+  if (IsOfMemory(name)) pid = ThreadWithMemory(pid);
   // "wchan" reads as 0 for those who may not read it.
   if (IsText(name)) {
     if (FileDescriptor file = AskReader(pid, name); file.valid()) return file;
@@ -182,9 +188,12 @@ std::string ReadOfProcess(pid_t pid, const std::string& name, size_t most) {
 }
 
 std::string ExecutableOfProcess(pid_t pid) {
+  pid = ThreadWithMemory(pid);
   const std::string path = LinkAt(AT_FDCWD, absl::StrCat("/proc/", pid, "/exe").c_str());
   return path.empty() ? ReadWhole(AskReader(pid, "exe"), PATH_MAX) : path;
 }
+
+std::string RootOfProcess(pid_t pid) { return absl::StrCat("/proc/", ThreadWithMemory(pid), "/root"); }
 
 FileDescriptor FileInMemory(std::string_view bytes) {
   FileDescriptor file(memfd_create("holdfast", MFD_CLOEXEC));

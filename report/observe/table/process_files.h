@@ -24,12 +24,15 @@ namespace holdfast {
 void KeepReaderAsRoot(uid_t user);
 
 // Opens a file for reading. `name`: "maps", "task/4712/syscall" … Returns an invalid descriptor and sets errno if the
-// file is missing or may not be read.
+// file is missing or may not be read. After the main thread ended by pthread_exit, files of the memory are those that
+// another thread shows.
 FileDescriptor OpenOfProcess(pid_t pid, const std::string& name);
 // Reads at most `most` bytes; "" if the file cannot be read.
 std::string ReadOfProcess(pid_t pid, const std::string& name, size_t most = SIZE_MAX);
 // The target of /proc/PID/exe; "" if the kernel does not show it.
 std::string ExecutableOfProcess(pid_t pid);
+// "/proc/4242/root", or that of another thread if the main thread has ended.
+std::string RootOfProcess(pid_t pid);
 
 // Puts the bytes into a file in memory (memfd_create). Invalid if that fails.
 FileDescriptor FileInMemory(std::string_view bytes);
