@@ -9,6 +9,7 @@
 #include "interpose/base/attached_imports.h"
 #include "interpose/base/readiness.h"
 #include "interpose/entries/redirect.h"
+#include "interpose/process/call_end.h"
 #include "sampler/contract/attach_call.h"
 #include "sampler/contract/module_flags.h"
 #include "sampler/contract/syscalls.h"
@@ -75,9 +76,9 @@ AttachResult Begin(AttachCall* call) {
     AwaitForks();
     StartLate(call->variables);
   }
+  if (hot_size_limit == 0 || passes_through) return AttachResult::kDormant;
+  if (!StartAgain(call->variables)) return AttachResult::kDormant;
   GiveOutFolder(call->variables, call->out_id);
-  // Also false in a child of a program that was attached with --children no.
-  if (!process.recording.load(std::memory_order_relaxed)) return AttachResult::kDormant;
   // Before a first sample makes the counters that stubs use.
   EntryOutcome outcome;
   if (!PrepareEntryPatches(&patches, &outcome)) {
@@ -85,6 +86,14 @@ AttachResult Begin(AttachCall* call) {
     return AttachResult::kNoEntries;
   }
   return BeginAttached() ? AttachResult::kDone : AttachResult::kNoTable;
+}
+
+// Whether this child was forked while its parent was attached with --children no. Its calls have reached the library, which
+// gave each thread that allocated a gap without an end: recording cannot begin any more.
+bool IsExcludedChild() {
+  static constinit bool is_excluded = false;
+  is_excluded = is_excluded || (step == Step::kAttached && !IsRecording());
+  return is_excluded;
 }
 
 AttachResult AskForPatches(AttachCall* call) {
@@ -102,6 +111,7 @@ void KeepFromExporter(const char* const* variables) {
 
 AttachResult Attach(AttachCall* call) {
   if (was_attached) KeepFromExporter(call->variables);
+  if (IsExcludedChild()) return AttachResult::kExcluded;
   if (step == Step::kAttached) {
     const ImportChanges since = RedirectImports(true);
     call->redirected = since.changed;
@@ -125,6 +135,7 @@ AttachResult Attach(AttachCall* call) {
 }
 
 AttachResult Detach(AttachCall* call) {
+  IsExcludedChild();  // before the step changes
   if (step == Step::kDetached) return AttachResult::kAlready;
   if (step == Step::kAttached) restored = RestoreImports();
   step = Step::kDetaching;
@@ -143,8 +154,9 @@ using namespace holdfast;
 
 extern "C" HOLDFAST_EXPORT void holdfast_attach_v1(AttachCall* call) {
   const int kept = errno;
+  call->end = CallEndCode();
   if (!loaded_late) {
-    call->result = AttachResult::kPreloaded;
+    call->result = IsRecording() ? AttachResult::kPreloaded : AttachResult::kSwitchedOff;
   } else if (thread_state.muted || is_busy.exchange(true)) {
     call->result = AttachResult::kThreadIsBusy;
   } else {

@@ -30,6 +30,7 @@
 #include "report/daemon/installation.h"
 #include "report/observe/table/entry_text.h"
 #include "report/observe/table/process_files.h"
+#include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/attach_check.h"
 #include "report/run/doctor_surroundings.h"
@@ -68,8 +69,15 @@ std::string WhyResult(AttachResult result, pid_t pid) {
   switch (result) {
     case AttachResult::kPreloaded:
       return "it was started with the library, and is profiled already";
+    case AttachResult::kExcluded:
+      return "it was forked by a program that was attached with --children no, so its library records nothing until it ends. "
+             "Attach that program without --children no";
+    case AttachResult::kSwitchedOff:
+      return "it was started with the library, which records nothing there: it is switched off (HOLDFAST_ENABLE=0, or "
+             "--children no of the program that started it), or there is a sanitizer or valgrind";
     case AttachResult::kDormant:
-      return "the library cannot start in this process: an earlier attach failed, or its dl_iterate_phdr names no object";
+      return "the library records nothing in this process: it has a sanitizer, or has installed a seccomp filter since an "
+             "earlier attach, or its dl_iterate_phdr names no object. Start it with holdfast run";
     case AttachResult::kNoTable:
       return fmt::format(
           "no table could be created: there was no space for it, or no memory (ulimit -d, -v). See holdfast "
@@ -103,15 +111,16 @@ bool IsGone(pid_t pid) {
   return stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0;
 }
 
-enum class LastSnapshot : uint8_t { kWritten, kNoExporter, kNotWritten, kNoTable };
+enum class LastSnapshot : uint8_t { kWritten, kNoExporter, kNotWritten, kNoTable, kAskedToEnd };
 
 // The last snapshot after a detach: asks the exporter, and waits until it is written.
-LastSnapshot WriteLastSnapshot(const ProcessTable& process) {
+LastSnapshot WriteLastSnapshot(const ProcessTable& process, const std::function<bool()>& is_asked_to_end) {
   const absl::StatusOr<uint32_t> request = process.table.RequestSnapshot();
   for (int waited_ms = 0; request.ok() && waited_ms < 20'000; waited_ms += 5) {
     const absl::StatusOr<ControlWords> words = process.table.ReadWords();
     if (!words.ok()) return LastSnapshot::kNotWritten;
     if (static_cast<int32_t>(words->snapshot_done - *request) >= 0) return LastSnapshot::kWritten;
+    if (waited_ms % 100 == 0 && is_asked_to_end()) return LastSnapshot::kAskedToEnd;
     if (waited_ms % 1000 == 500 &&
         !ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere()))
       return LastSnapshot::kNoExporter;
@@ -127,7 +136,7 @@ void UseIfNeeded(const TracingRights& rights, pid_t pid) {
   // No such address is mapped, and the kernel checks the rights first.
   char byte = 0;
   const iovec ours = {&byte, 1}, its = {nullptr, 1};
-  if (process_vm_readv(pid, &ours, 1, &its, 1, 0) == 1 || errno == EFAULT) {
+  if (process_vm_readv(ThreadWithMemory(pid), &ours, 1, &its, 1, 0) == 1 || errno == EFAULT) {
     rights.GiveUp();
   } else {
     rights.Use();
@@ -163,7 +172,7 @@ void AddStops(const FilterAnswer& filters, CallOutcome* outcome) {
 }
 
 int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const FilterAnswer& filters,
-           const std::function<bool()>& is_asked_to_end = {}) {
+           HeldSignals* signals) {
   const TracingRights rights(true);
   if (const absl::Status status = BecomeUserOf(pid); !status.ok()) return CouldNotAttach(std::string(status.message()));
   UseIfNeeded(rights, pid);
@@ -172,6 +181,8 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
   if (!library.ok()) return Failed(library.status());
   const AttachCheck check = CheckDetach(pid, *library, filters);
+  if (check.is_preloaded && !check.is_profiled)
+    return CouldNotAttach(fmt::format("{}: is not attached: {}.", name, check.refused));
   if (check.is_preloaded) {
     return CouldNotAttach(fmt::format(
         "{}: not detached: it was started with the library, and is profiled until it ends. To pause recording: "
@@ -182,18 +193,27 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   if (!check.has_library) return CouldNotAttach(fmt::format("{}: is not attached.", name));
   // Without a table, too, the entries can be restored.
   const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders);
+  bool is_asked = false;
+  const auto is_asked_to_end = [&] {
+    is_asked = is_asked || signals->AskedToEnd(0);
+    return is_asked;
+  };
   absl::StatusOr<CallOutcome> outcome =
       CallLibrary(pid, {check.loaded_library, "", AttachAction::kDetach, {}, {}, filters.counts}, kBorrowPatienceMs,
                   is_asked_to_end);
-  if (!outcome.ok())
-    return CouldNotAttach(fmt::format("{}: not detached: {}.{}", name, std::string(outcome.status().message()),
+  if (!outcome.ok()) {
+    return CouldNotAttach(fmt::format("{}: not detached: {}{}.{}", name, is_asked ? "was asked to end before: " : "",
+                                      std::string(outcome.status().message()),
                                       absl::IsFailedPrecondition(outcome.status()) ? "" : " Try again."));
+  }
   AddStops(filters, &*outcome);
   if (outcome->answer.result == AttachResult::kAlready)
     return CouldNotAttach(fmt::format("{}: is not attached.", name));
   if (outcome->answer.result != AttachResult::kDone)
     return CouldNotAttach(fmt::format("{}: not detached: {}.", name, WhyResult(outcome->answer.result, pid)));
-  const LastSnapshot last = table.ok() ? WriteLastSnapshot(*table) : LastSnapshot::kNoTable;
+  // Asked to end during the call, which was made: the profiles come first all the same.
+  is_asked = false;
+  const LastSnapshot last = table.ok() ? WriteLastSnapshot(*table, is_asked_to_end) : LastSnapshot::kNoTable;
   if (outcome->answer.refused > 0) {
     Say(fmt::format(
         "{}: recording has ended, but {} of its entries still lead through the library, which passes the calls on: their "
@@ -212,6 +232,8 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   if (last == LastSnapshot::kNoExporter)
     Say(fmt::format(
         "the last profiles are not written, because their exporter has ended: holdfast dump {} writes them.", pid));
+  if (last == LastSnapshot::kAskedToEnd)
+    Say(fmt::format("was asked to end before the last profiles were written: holdfast dump {} writes them.", pid));
   if (last == LastSnapshot::kNotWritten) {
     const std::string why = WhyNoSpace(table->out());
     Say(fmt::format("the last profiles are not written: {}{}. holdfast dump {} -o DIR writes them elsewhere.",
@@ -250,21 +272,23 @@ class Attacher {
     if (call.library.empty()) call.image = ReadWhole(*library);
     if (!check.root.empty()) call.out_id = FolderIdOf(out_.path());
     // Ctrl-C detaches from the first moment on.
-    const auto signals = for_ns_ == 0 ? nullptr : std::make_unique<HeldSignals>();
+    HeldSignals signals;
     bool is_asked = false;
-    const auto is_asked_to_end = [&] { return is_asked = is_asked || signals->AskedToEnd(0); };
+    const auto is_asked_to_end = [&] {
+      is_asked = is_asked || signals.AskedToEnd(0);
+      return is_asked;
+    };
     call.is_first = !check.has_library;
-    absl::StatusOr<CallOutcome> outcome =
-        CallLibrary(pid_, call, kBorrowPatienceMs, signals == nullptr ? std::function<bool()>() : is_asked_to_end);
+    absl::StatusOr<CallOutcome> outcome = CallLibrary(pid_, call, kBorrowPatienceMs, is_asked_to_end);
     if (!outcome.ok())
       return Undone((is_asked ? "was asked to end before: " : "") + std::string(outcome.status().message()));
-    if (is_asked) for_ns_ = 1;  // detaches at once
     if (const absl::StatusOr<ProcessTable> process = FindTableOf(pid_, {tables_}); process.ok())
       table_path_ = fmt::format("{}/{}", process->folder, process->table.name());
     AddStops(filters_, &*outcome);
     filters_.stops = filters_.lost_calls = 0;  // a later detach reports its own
     if (call.out_id.known()) NoteOutFolder(tables_, out_.path());
-    if (outcome->answer.result == AttachResult::kAlready) return AttachedAlready(*outcome, signals.get());
+    if (outcome->answer.result == AttachResult::kAlready)
+      return AttachedAlready(*outcome, for_ns_ == 0 ? nullptr : &signals, is_asked);
     if (outcome->answer.result == AttachResult::kNoEntries)
       return Undone(EntryText(EntryOutcomeIn(outcome->answer.entries)) + ". Start it with holdfast run");
     if (outcome->answer.result != AttachResult::kDone) return Undone(WhyResult(outcome->answer.result, pid_));
@@ -281,7 +305,8 @@ class Attacher {
     }
     Announce(*outcome);
     SayIfFull();
-    return signals == nullptr ? static_cast<int>(kFine) : AwaitEnd(signals.get());
+    if (is_asked_to_end()) for_ns_ = 1;  // detaches at once
+    return for_ns_ == 0 ? static_cast<int>(kFine) : AwaitEnd(&signals);
   }
 
  private:
@@ -311,7 +336,8 @@ class Attacher {
   }
 
   // Another attach finds the libraries that were loaded since the first one.
-  int AttachedAlready(const CallOutcome& outcome, HeldSignals* signals) {
+  int AttachedAlready(const CallOutcome& outcome, HeldSignals* signals, bool is_asked) {
+    if (is_asked) for_ns_ = 1;
     const uint64_t refused = outcome.answer.refused;
     const std::string sealed =
         refused == 0 ? ""
@@ -450,7 +476,7 @@ class Attacher {
           "seen. Run holdfast detach {} as root, which reads its filters.",
           name_, pid_));
     }
-    return Detach(pid_, {tables_}, options_.run.quiet, filters_, [signals] { return signals->AskedToEnd(0); });
+    return Detach(pid_, {tables_}, options_.run.quiet, filters_, signals);
   }
 
   const pid_t pid_;
@@ -546,7 +572,8 @@ void AddDetachCommand(CLI::App& app, Invocation* invocation) {
         FiltersUnlessRefused(process, true, [process](const std::string& library, const FilterAnswer& answer) {
           return CheckDetach(process, library, answer);
         });
-    invocation->exit_code = Detach(process, *folders, *quiet, filters);
+    HeldSignals signals;
+    invocation->exit_code = Detach(process, *folders, *quiet, filters, &signals);
   });
 }
 

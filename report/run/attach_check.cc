@@ -28,6 +28,7 @@
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/libc_names.h"
+#include "report/builder/symbols_in_memory.h"
 #include "report/daemon/find_tables.h"
 #include "report/daemon/installation.h"
 #include "report/daemon/sweep_tables.h"
@@ -38,13 +39,16 @@
 #include "report/observe/memory/mappings.h"
 #include "report/observe/outside/modules_of_process.h"
 #include "report/observe/table/process_files.h"
+#include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/doctor_objects.h"
 #include "report/run/doctor_surroundings.h"
+#include "report/run/frozen_group.h"
 #include "report/run/linked_allocator.h"
 #include "report/run/safe_thread.h"
 #include "report/run/search_order.h"
 #include "report/run/static_tls.h"
+#include "sampler/contract/table_share.h"
 
 namespace holdfast {
 namespace {
@@ -53,8 +57,9 @@ class Checker {
  public:
   Checker(pid_t pid, const std::string& library, const std::string& tables, const FilterAnswer& filters)
       : pid_(pid),
-        process_(fmt::format("{}", pid)),
-        root_(fmt::format("/proc/{}/root", pid)),
+        thread_(ThreadWithMemory(pid)),
+        process_(fmt::format("{}", thread_)),
+        root_(RootOfProcess(pid)),
         library_(library),
         tables_(tables),
         filters_(filters),
@@ -73,7 +78,7 @@ class Checker {
     // A detach loads nothing and makes no table: the program may have changed its user or its root folder meanwhile.
     if (!detaches) User();
     Surroundings(detaches);
-    Library();
+    Library(detaches);
     if (detaches) {
       Filters();
       return std::move(check_);
@@ -107,7 +112,7 @@ class Checker {
     ExecutableKind file = ReadExecutableKind(root_ + objects_[0]);
     // A deploy replaces the file of a running program. The kernel keeps the old one, and to detach its kind is enough.
     if (detaches && file.kind != ExecutableKind::Kind::kElf)
-      file = ReadExecutableKind(fmt::format("/proc/{}/exe", pid_));
+      file = ReadExecutableKind(fmt::format("/proc/{}/exe", thread_));
     const auto has = [&](const char* part) {
       return std::any_of(objects_.begin(), objects_.end(), [part](const std::string& object) {
         return BaseName(object).find(part) != std::string_view::npos;
@@ -167,7 +172,7 @@ class Checker {
   bool IsElsewhere(const char* name) const {
     struct stat own, its;
     return stat(fmt::format("/proc/self/ns/{}", name).c_str(), &own) == 0 &&
-           stat(fmt::format("/proc/{}/ns/{}", pid_, name).c_str(), &its) == 0 &&
+           stat(fmt::format("/proc/{}/ns/{}", thread_, name).c_str(), &its) == 0 &&
            (own.st_ino != its.st_ino || own.st_dev != its.st_dev);
   }
 
@@ -232,10 +237,12 @@ class Checker {
     const std::string state = StatusField(process_, "State");
     if (!state.empty() && std::string_view("TtZX").find(state[0]) != std::string_view::npos)
       Refuse("tracing", fmt::format("is not running (state {}). Continue it first", state));
+    if (const std::string frozen = WhyFrozen(pid_); !frozen.empty())
+      Refuse("tracing", frozen + " (docker pause, systemctl freeze), so none of its threads runs. Thaw it first");
     // No such address is mapped, and the kernel checks the rights first.
     char byte = 0;
     const iovec ours = {&byte, 1}, its = {nullptr, 1};
-    if (process_vm_readv(pid_, &ours, 1, &its, 1, 0) == 1 || errno == EFAULT) return Ok("tracing", "is permitted");
+    if (process_vm_readv(thread_, &ours, 1, &its, 1, 0) == 1 || errno == EFAULT) return Ok("tracing", "is permitted");
     const int error = errno;
     const LookRights rights = LookRightsFor(pid_);
     Refuse("tracing", fmt::format("the kernel does not permit it ({}): {}", strerror(error),
@@ -259,29 +266,59 @@ class Checker {
   }
 
   // By its build id: since it was loaded, the process may have changed its root folder or its mounts.
-  bool IsOurs() const {
+  bool IsOurs(const ModuleInfo& loaded) const {
     const FileDescriptor file(open(library_.c_str(), O_RDONLY | O_CLOEXEC));
-    return file.valid() && ElfSymbols::Load(file.get(), BuildIdInMemory()).ok();
+    return file.valid() && ElfSymbols::Load(file.get(), loaded.build_id.empty() ? "?" : loaded.build_id).ok();
   }
 
-  std::string BuildIdInMemory() const {
+  ModuleInfo LoadedModule() const {
     std::vector<ModuleInfo> modules;
     AddModulesOf(pid_, ProcessMemory(pid_), &modules);
-    for (const ModuleInfo& module : modules) {
-      if (IsHoldfastLibrary(module.path)) return module.build_id;
-    }
-    return "?";
+    const auto found = std::find_if(modules.begin(), modules.end(),
+                                    [](const ModuleInfo& module) { return IsHoldfastLibrary(module.path); });
+    return found != modules.end() ? *found : ModuleInfo{};
   }
 
-  // Programs that change their title overwrite their environment (setproctitle), so the variable is asked last.
-  bool IsPreloaded() const {
+  // Whether a library of another build has the function that detaches, which has the form of our call in its name.
+  bool TakesOurCall(const ModuleInfo& loaded) const {
+    const FileDescriptor names = SymbolsInMemory(thread_, loaded);
+    if (!names.valid()) return false;
+    const auto symbols = ElfSymbols::Load(names.get(), loaded.build_id);
+    return symbols.ok() && (*symbols)->FunctionCalled(kAttachFunction).has_value();
+  }
+
+  // What a library does that was loaded at the start; "": an attach has loaded it. Programs that change their title overwrite
+  // their environment (setproctitle), so the variables are asked last.
+  std::string AboutPreloaded() {
     const std::vector<std::string> folders = tables_.empty() ? std::vector<std::string>() : std::vector{tables_};
-    if (const absl::StatusOr<ProcessTable> process = FindTableOf(pid_, folders); process.ok())
-      return !IsAttached(process->table);
-    return VariableOf(process_, "LD_PRELOAD").find("libholdfast.so") != std::string::npos;
+    if (const absl::StatusOr<ProcessTable> process = FindTableOf(pid_, folders); process.ok()) {
+      check_.is_profiled = !IsAttached(process->table);
+      return check_.is_profiled ? "was started with the library, and is profiled already" : "";
+    }
+    if (VariableOf(process_, "LD_PRELOAD").find("libholdfast.so") == std::string::npos) return "";
+    const auto is_no = [this](const char* variable) {
+      const std::string value = VariableOf(process_, variable);
+      return value == "no" || value == "0";
+    };
+    if (is_no("HOLDFAST_ENABLE")) {
+      return "was started with the library switched off (HOLDFAST_ENABLE=0): nothing is recorded, and attach cannot switch "
+             "it on. Start it without that variable";
+    }
+    // "NSpid: 4242 1": the last number is the pid as the process sees it.
+    const std::string pids = StatusField(fmt::format("{}", pid_), "NSpid"),
+                      root = VariableOf(process_, "HOLDFAST_ROOT");
+    if (is_no("HOLDFAST_CHILDREN") && !root.empty() && root != pids.substr(pids.find_last_of("\t ") + 1)) {
+      return "is a child of a program that was started with --children no: the library is loaded and records nothing, and "
+             "attach cannot switch it on. Start that program with --children yes";
+    }
+    check_.is_profiled = true;
+    return fmt::format(
+        "was started with the library. It has no table: nothing was sampled so far, or nothing can be recorded, as "
+        "holdfast doctor {} tells",
+        pid_);
   }
 
-  void Library() {
+  void Library(bool detaches) {
     const std::optional<std::string> loaded = LoadedLibrary();
     check_.has_library = loaded.has_value();
     struct stat own, its;
@@ -294,16 +331,28 @@ class Checker {
     }
     // Its SONAME, by which dlopen finds a loaded object.
     check_.loaded_library = loaded->empty() ? kMemoryFileName : *loaded;
-    if (IsPreloaded()) {
+    if (const std::string preloaded = AboutPreloaded(); !preloaded.empty()) {
       check_.is_preloaded = true;
-      Refuse("library", "was started with the library, and is profiled already");
-    } else if (!IsOurs()) {
+      Refuse("library", preloaded);
+      return;
+    }
+    const ModuleInfo module = LoadedModule();
+    if (IsOurs(module)) return Ok("library", "is loaded from an earlier attach");
+    const std::string name = loaded->empty() ? "a file in memory" : *loaded;
+    if (detaches && TakesOurCall(module)) {
+      // The file at its path may be another one now.
+      check_.loaded_library = kMemoryFileName;
+      Ok("library", fmt::format("has another build of the library loaded, {}, which can be detached", name));
+    } else if (detaches) {
       Refuse("library",
-             fmt::format("has another build of the library loaded: {}. Use the holdfast that it belongs to; if "
-                         "an update has replaced that, it stays attached until it ends",
-                         loaded->empty() ? "a file in memory" : *loaded));
+             fmt::format("has another build of the library loaded, {}, which takes other calls. Use the holdfast "
+                         "that it belongs to",
+                         name));
     } else {
-      Ok("library", "is loaded from an earlier attach");
+      Refuse("library",
+             fmt::format("has another build of the library loaded: {}. holdfast detach {} ends its recording. To "
+                         "attach again, use the holdfast that it belongs to, or start the program anew",
+                         name, pid_));
     }
   }
 
@@ -316,6 +365,10 @@ class Checker {
   // A write beyond the limit of the file size sends SIGXFSZ, which ends the program. The other limits
   // only make dlopen fail, but after a thread was stopped.
   void Limits() {
+    if (LimitOf(process_, "Max file size").value_or(UINT64_MAX) < kFirstTableBytes && !HasTable()) {
+      Refuse("limits",
+             "may not make a file as large as its table (RLIMIT_FSIZE, ulimit -f). Raise it with prlimit --fsize");
+    }
     struct stat own;
     if (check_.has_library || stat(library_.c_str(), &own) != 0) return;
     const auto limit_of = [&](std::string_view title) { return LimitOf(process_, title).value_or(UINT64_MAX); };
@@ -347,7 +400,7 @@ class Checker {
     }
     constexpr uint64_t kFiles = 2;  // the library or its table, and one of /proc meanwhile
     std::error_code failed;
-    const auto in_use = std::distance(std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid_), failed),
+    const auto in_use = std::distance(std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", thread_), failed),
                                       std::filesystem::directory_iterator());
     if (!failed && static_cast<uint64_t>(in_use) + kFiles > limit_of("Max open files"))
       Refuse("limits", "may open no more files (RLIMIT_NOFILE, ulimit -n). Raise it with prlimit --nofile");
@@ -379,6 +432,7 @@ class Checker {
     check_.findings.Note("sealed", what + ". Attach redirects other libraries that were loaded since its first time");
   }
 
+  bool HasTable() const { return check_.has_library && FindTableOf(pid_, {}).ok(); }
   bool IsAttachedNow() const {
     if (!check_.has_library) return false;
     const absl::StatusOr<ProcessTable> process = FindTableOf(pid_, {});
@@ -412,7 +466,7 @@ class Checker {
   // The exporter has the rights of the process's user. The kernel denies /proc/PID/root of such a process to this user.
   bool IsHiddenFromItsUser() const {
     struct stat info;
-    const bool belongs_to_root = stat(fmt::format("/proc/{}", pid_).c_str(), &info) == 0 && info.st_uid == 0;
+    const bool belongs_to_root = stat(fmt::format("/proc/{}", thread_).c_str(), &info) == 0 && info.st_uid == 0;
     const bool has_capability = StatusField(process_, "CapPrm").find_first_not_of('0') != std::string::npos;
     return !StatusField(process_, "Uid").starts_with("0") && (belongs_to_root || has_capability);
   }
@@ -520,7 +574,9 @@ class Checker {
   }
 
   const pid_t pid_;
-  const std::string process_, root_, library_, tables_;
+  const pid_t thread_;         // its folder in /proc is used: that of a main thread that has ended is nearly empty
+  const std::string process_;  // the same as text
+  const std::string root_, library_, tables_;
   const FilterAnswer filters_;
   std::vector<std::string> objects_;
   AttachCheck check_;

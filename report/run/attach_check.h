@@ -24,6 +24,7 @@ struct AttachCheck {
   std::string refused;         // the first reason against it; "": it can be done
   bool has_library = false;    // loaded already, at the start or by an earlier attach
   bool is_preloaded = false;   // at the start
+  bool is_profiled = false;    // or perhaps, without a table
   std::string loaded_library;  // the name by which dlopen finds it then
   // The process may see other files than we do: "/proc/4242/root", else "". The file of the library is then handed over.
   std::string root;

@@ -20,6 +20,7 @@
 
 #include "fmt/format.h"
 #include "report/base/time_budget.h"
+#include "report/run/frozen_group.h"
 #include "report/run/traced_stop.h"
 
 #if defined(__x86_64__)
@@ -32,6 +33,7 @@ asm(R"(
   .hidden holdfast_borrowed_code, holdfast_borrowed_code_end
 holdfast_borrowed_code:
   cld
+  movq $1, 80(%rbx)
   call *0(%rbx)
   mov %rax, %r12
   mov (%rax), %r13d
@@ -43,6 +45,16 @@ holdfast_borrowed_code:
   mov %rcx, 168(%rbx)
   movq $0, (%rax)
 9:
+  mov 216(%rbx), %eax
+  test %eax, %eax
+  jz 10f
+  mov $25, %edi
+  lea 220(%rbx), %rsi
+  mov $157, %eax
+  syscall
+  cmpl $2, 220(%rbx)
+  je 2f
+10:
   mov $-1, %r14
   mov 120(%rbx), %r15
   test %r15, %r15
@@ -133,7 +145,23 @@ holdfast_borrowed_code:
   mov $8, %r10d
   mov $14, %eax
   syscall
-  movq $1, 80(%rbx)
+  mov %rbx, %rsi
+  mov 176(%rbx), %rdi
+  mov $232, %ecx
+  rep movsb
+  mov 48(%rbx), %rsi
+  mov 184(%rbx), %rdi
+  mov 192(%rbx), %rcx
+  rep movsb
+  mov 200(%rbx), %rax
+  mov (%rax), %rax
+  mov 208(%rbx), %r12
+  test %rax, %rax
+  jz 11f
+  mov %r12, %rbx
+  jmp *%rax
+11:
+  movq $1, 32(%r12)
   xor %edi, %edi
   xor %esi, %esi
   lea 88(%rbx), %rdx
@@ -161,9 +189,13 @@ constexpr uint64_t kRedZone = 128;
 constexpr uint64_t kCodePageBytes = 4096;
 // Most of the memory is a stack. The kernel provides only the pages that are used.
 constexpr uint64_t kDataBytes = 64 << 10, kCallStackBytes = 512 << 10;
-// The number of the file is written over the slashes, from the right.
-constexpr std::string_view kMemoryFilePath = "/proc/self/fd////////////";
+// The number of the file is written over the slashes, from the right. /proc/self is empty if the main thread has ended.
+constexpr std::string_view kMemoryFilePath = "/proc/thread-self/fd////////////";
+// The end of a call and its results, on the thread's own stack; fields of an AttachCall that we do not know.
+constexpr uint64_t kEndBytes = 1024, kLaterFieldBytes = 256;
 constexpr int kCallPatienceMs = 30'000;
+// A thread that does not get so far is frozen by its control group, or lacks a processor.
+constexpr int kStepPatienceMs = 10'000, kLookPatienceMs = 1000;
 // Blocked while the thread runs our code: all but 33, which glibc never blocks either. A thread that calls setuid or setgroups
 // holds a lock that dlopen takes, and waits until each thread has handled this signal.
 constexpr uint64_t kBlockedInCall = ~(uint64_t{1} << (33 - 1));
@@ -173,7 +205,7 @@ struct CallBlock {
   uint64_t errno_location, dlopen, dlsym, dlerror;  // 0
   uint64_t path, name, call;                        // 32
   uint64_t handle, function, error;                 // 56: results
-  uint64_t done;                                    // 80
+  uint64_t begun;                                   // 80
   timespec patience;                                // 88: of ppoll, which leaves the call to be restarted as it is
   uint64_t frame;                                   // 104
   uint64_t image, image_bytes, memory_name;         // 112
@@ -181,12 +213,22 @@ struct CallBlock {
   int64_t memory_error;                             // 144: a result
   uint64_t all_signals;                             // 152: blocked while the thread waits for us, so that it is here
   int64_t dlerror_from_errno, dlerror_before;       // 160: 0 if unknown; what was there
+  // On the thread's own stack: copies of this block and of the AttachCall, which outlive the memory; and the CallEnd.
+  uint64_t block_copy, call_copy, call_bytes;  // 176
+  uint64_t library_end;                        // 200: the address of AttachCall::end
+  uint64_t call_end;                           // 208
+  int32_t asks_time, time;                     // 216: not 0: ask PR_GET_TSC first; the answer
+  uint64_t reserved;                           // 224
 };
-static_assert(offsetof(CallBlock, path) == 32 && offsetof(CallBlock, handle) == 56 && offsetof(CallBlock, done) == 80 &&
-              offsetof(CallBlock, patience) == 88 && offsetof(CallBlock, frame) == 104 &&
-              offsetof(CallBlock, image) == 112 && offsetof(CallBlock, path_end) == 136 &&
-              offsetof(CallBlock, memory_error) == 144 && offsetof(CallBlock, all_signals) == 152 &&
-              offsetof(CallBlock, dlerror_from_errno) == 160 && offsetof(CallBlock, dlerror_before) == 168);
+static_assert(sizeof(CallBlock) == 232 && offsetof(CallBlock, block_copy) == 176 &&
+              offsetof(CallBlock, library_end) == 200 && offsetof(CallBlock, call_end) == 208 &&
+              offsetof(CallBlock, asks_time) == 216 && offsetof(CallEnd, done) == 32);
+static_assert(offsetof(CallBlock, path) == 32 && offsetof(CallBlock, handle) == 56 &&
+              offsetof(CallBlock, begun) == 80 && offsetof(CallBlock, patience) == 88 &&
+              offsetof(CallBlock, frame) == 104 && offsetof(CallBlock, image) == 112 &&
+              offsetof(CallBlock, path_end) == 136 && offsetof(CallBlock, memory_error) == 144 &&
+              offsetof(CallBlock, all_signals) == 152 && offsetof(CallBlock, dlerror_from_errno) == 160 &&
+              offsetof(CallBlock, dlerror_before) == 168);
 
 // The frame that rt_sigreturn reads, as the kernel's headers lay it out.
 struct SignalFrame {
@@ -227,6 +269,29 @@ uint32_t VectorBytes(uint64_t kinds) {
 // The kernel has prepared the system call to be made again.
 bool IsRestart(int64_t result) { return result == -512 || result == -513 || result == -514 || result == -516; }
 
+// Waits for the next stop or the end of the thread. False: errno says why; EAGAIN: none within this time.
+bool AwaitStop(pid_t thread, int* status, int patience_ms) {
+  // Each stop sends SIGCHLD. A wait with a pause between two looks would double the time of a step.
+  sigset_t child, before;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child, &before);
+  const int64_t end = NowNs() / 1'000'000 + patience_ms;
+  pid_t got = 0;
+  int error = EAGAIN;
+  while (true) {
+    got = AwaitTraced(thread, status, WNOHANG);
+    if (got == thread || (got < 0 && errno != EINTR)) break;
+    if (NowNs() / 1'000'000 > end) break;
+    constexpr timespec kAtMost = {0, 10'000'000};  // whoever started us may ignore SIGCHLD
+    sigtimedwait(&child, nullptr, &kAtMost);
+  }
+  if (got < 0) error = errno;
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return got == thread;
+}
+
 absl::Status TraceFailed(std::string_view what) {
   return absl::UnavailableError(fmt::format("{}: {}", what, strerror(errno)));
 }
@@ -244,7 +309,8 @@ struct BorrowedThread::State {
   std::vector<unsigned char> vectors;
   uint64_t vector_kinds = 0;
   int pending_signal = 0;
-  bool is_gone = false;  // the thread has ended, or has been let go
+  bool is_gone = false;     // the thread has ended, or has been let go
+  bool is_running = false;  // it did not stop where it should
 
   enum class Until { kStop, kSystemCall };
   // Signals that come meanwhile are delivered.
@@ -256,14 +322,31 @@ struct BorrowedThread::State {
       if (*reached) return absl::OkStatus();
     }
   }
-  // Waits for the next stop. False: it is another one.
+  // Waits for the next stop. False: it is another one. DeadlineExceeded: there was none; the thread runs on alone then, as soon as
+  // it can, and ends in its frame.
   absl::StatusOr<bool> Await(Until until) {
     int status = 0;
-    pid_t got;
-    do {
-      got = AwaitTraced(thread, &status, 0);
-    } while (got < 0 && errno == EINTR);
-    return got == thread ? Classify(status, until) : TraceFailed("wait");
+    std::string frozen;
+    for (int waited_ms = 0; !AwaitStop(thread, &status, kLookPatienceMs); waited_ms += kLookPatienceMs) {
+      if (errno != EAGAIN) return TraceFailed("wait");
+      frozen = WhyFrozen(pid);
+      if (frozen.empty() && waited_ms < kStepPatienceMs) continue;
+      is_running = true;
+      return absl::DeadlineExceededError(fmt::format("its thread {} does not run: {}", thread,
+                                                     frozen.empty() ? "the machine may be overloaded" : frozen));
+    }
+    return Classify(status, until);
+  }
+  // Stops a thread that is frozen, if that is possible: by version 2 of control groups it is.
+  bool StopFrozen() {
+    int status = 0;
+    ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+    while (AwaitStop(thread, &status, kLookPatienceMs)) {
+      const absl::StatusOr<bool> stopped = Classify(status, Until::kStop);
+      if (!stopped.ok() || *stopped) return stopped.ok();
+      if (ptrace(PTRACE_CONT, thread, nullptr, std::exchange(pending_signal, 0)) != 0) return false;
+    }
+    return false;
   }
   absl::StatusOr<bool> Classify(int status, Until until) {
     if (!WIFSTOPPED(status)) {
@@ -412,13 +495,20 @@ struct BorrowedThread::State {
   }
 
   // Gives the thread back everything, in an order in which it can be left alone at any step. It must be stopped with its
-  // frame on its own stack ahead.
-  absl::Status Restore() {
+  // frame on its own stack ahead. `is_asked_to_stop`: that was the reason of the stop.
+  absl::Status Restore(bool is_asked_to_stop = false) {
     iovec from = {vectors.data(), vectors.size()};
     // A pending stop is reported before the thread runs in user space. Only there does the kernel look whether a system call
     // is to be made again.
-    ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
-    if (const absl::Status status = Resume(PTRACE_CONT, Until::kStop); !status.ok()) return status;
+    if (is_asked_to_stop) {
+      // It is there.
+    } else if (is_running) {
+      // Otherwise the thread finishes alone, as soon as it runs.
+      if (!StopFrozen()) return absl::DeadlineExceededError("its thread does not run");
+    } else {
+      ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+      if (absl::Status status = Resume(PTRACE_CONT, Until::kStop); !status.ok()) return status;
+    }
     ptrace(PTRACE_SETREGSET, thread, reinterpret_cast<void*>(NT_X86_XSTATE), &from);
     if (!SetMask(mask) || !SetRegisters(registers)) return TraceFailed("restore registers");
     return absl::OkStatus();
@@ -438,19 +528,12 @@ absl::StatusOr<std::unique_ptr<BorrowedThread>> BorrowedThread::Stop(pid_t pid, 
   auto borrowed = std::unique_ptr<BorrowedThread>(new BorrowedThread(std::move(state)));
   State& s = *borrowed->state_;
   if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return TraceFailed("stop it");
-  for (const int64_t end = NowNs() / 1'000'000 + patience_ms; true;) {
-    int status = 0;
-    const pid_t got = AwaitTraced(thread, &status, WNOHANG);
-    if (got == thread) {
-      const absl::StatusOr<bool> stopped = s.Classify(status, State::Until::kStop);
-      if (!stopped.ok()) return stopped.status();
-      if (*stopped) break;
-      ptrace(PTRACE_CONT, thread, nullptr, std::exchange(s.pending_signal, 0));
-    } else if (NowNs() / 1'000'000 > end) {
-      return absl::AbortedError("cannot be stopped now");
-    }
-    constexpr timespec kPause = {0, 100'000};
-    nanosleep(&kPause, nullptr);
+  for (int status = 0; true;) {
+    if (!AwaitStop(thread, &status, patience_ms)) return absl::AbortedError("cannot be stopped now");
+    const absl::StatusOr<bool> stopped = s.Classify(status, State::Until::kStop);
+    if (!stopped.ok()) return stopped.status();
+    if (*stopped) break;
+    ptrace(PTRACE_CONT, thread, nullptr, std::exchange(s.pending_signal, 0));
   }
   if (const absl::Status status = s.ReadAll(); !status.ok()) return status;
   return borrowed;
@@ -510,11 +593,6 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
     if (!s.is_gone) s.Restore().IgnoreError();
     return status;
   };
-  // The library reads the clock without a system call. The kernel answers below the frame, where the stack is not in use.
-  const uint64_t answer_at = own_frame - sizeof(int);
-  if (int tsc = 0; call.action == AttachAction::kAttach && s.MakeCall(code, SYS_prctl, {PR_GET_TSC, answer_at}).ok() &&
-                   s.Read(answer_at, &tsc, sizeof tsc) && tsc == PR_TSC_SIGSEGV)
-    return fail(absl::FailedPreconditionError("may not read the time (PR_SET_TSC). Start it with holdfast run"));
   const uint64_t mapped_bytes = kDataBytes + (call.image.size() + 4095) / 4096 * 4096 + kCallStackBytes;
   const absl::StatusOr<uint64_t> page = s.Map(code, kCodePageBytes, PROT_READ | PROT_EXEC, "code");
   if (!page.ok()) return fail(page.status());
@@ -552,7 +630,20 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   request.action = call.action;
   request.variables = reinterpret_cast<const char* const*>(list);
   request.out_id = call.out_id;
-  block.call = add(&request, sizeof request);
+  // A newer library may know more fields.
+  std::vector<unsigned char> request_bytes(sizeof request + kLaterFieldBytes);
+  memcpy(request_bytes.data(), &request, sizeof request);
+  block.call = add(request_bytes.data(), request_bytes.size());
+  // Below the frame, where the stack is not in use.
+  const uint64_t end_at = own_frame - kEndBytes, done_at = end_at + offsetof(CallEnd, done);
+  block.block_copy = end_at + sizeof(CallEnd);
+  block.call_copy = block.block_copy + sizeof(CallBlock);
+  block.call_bytes = sizeof(AttachCall);
+  block.library_end = block.call + offsetof(AttachCall, end);
+  block.call_end = end_at;
+  static_assert(sizeof(CallEnd) + sizeof(CallBlock) + sizeof(AttachCall) <= kEndBytes);
+  // The library reads the clock without a system call.
+  block.asks_time = call.action == AttachAction::kAttach ? 1 : 0;
   block.all_signals = ~uint64_t{0};
   block.dlerror_from_errno = code.dlerror_from_errno;
   block.patience = {kTracerPatienceNs / 1'000'000'000, kTracerPatienceNs % 1'000'000'000};
@@ -566,7 +657,13 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
     return fail(absl::InvalidArgumentError("the options are longer than 48 KiB"));
   }
   const auto code_bytes = static_cast<size_t>(holdfast_borrowed_code_end - holdfast_borrowed_code);
-  if (!s.Write(*data, bytes.data(), bytes.size()) || !s.Write(block.image, call.image.data(), call.image.size()) ||
+  CallEnd call_end{};
+  call_end.memory[0] = {*data, mapped_bytes};
+  call_end.memory[1] = {*page, kCodePageBytes};
+  call_end.patience = {kTracerPatienceNs / 1'000'000'000, kTracerPatienceNs % 1'000'000'000};
+  call_end.frame = own_frame;
+  if (!s.Write(*data, bytes.data(), bytes.size()) || !s.Write(end_at, &call_end, sizeof call_end) ||
+      !s.Write(block.image, call.image.data(), call.image.size()) ||
       !s.WriteCode(*page, holdfast_borrowed_code, code_bytes)) {
     const absl::Status status = TraceFailed("write to its memory");
     unmap();
@@ -580,14 +677,19 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   calling.rbp = 0;
   calling.eflags &= ~uint64_t{0x500};  // direction and trap
   calling.orig_rax = static_cast<uint64_t>(-1);
+  if (call.begun_at != nullptr) *call.begun_at = *data + offsetof(CallBlock, begun);
+  if (call.done_at != nullptr) *call.done_at = done_at;
   if (!s.SetRegisters(calling) || !s.SetMask(kBlockedInCall) ||
       ptrace(PTRACE_CONT, s.thread, nullptr, std::exchange(s.pending_signal, 0)) != 0) {
     const absl::Status status = TraceFailed("start the call");
+    if (call.done_at != nullptr) *call.done_at = 0;
     unmap();
     return fail(status);
   }
 
-  const int64_t end = NowNs() / 1'000'000 + kCallPatienceMs;
+  const int64_t begun = NowNs() / 1'000'000, end = begun + kCallPatienceMs;
+  int64_t next_look = begun + kLookPatienceMs;
+  std::string frozen;
   while (true) {
     int status = 0;
     if (AwaitTraced(s.thread, &status, WNOHANG) == s.thread) {
@@ -597,17 +699,23 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
       continue;
     }
     uint64_t done = 0;
-    if (s.Read(*data + offsetof(CallBlock, done), &done, sizeof done) && done != 0) break;
-    if (NowNs() / 1'000'000 > end) {
-      // Another thread has the dynamic linker's lock. This one waits for it, finishes the call and continues by itself.
-      ptrace(PTRACE_INTERRUPT, s.thread, nullptr, nullptr);
-      while (true) {
-        const absl::StatusOr<bool> stopped = s.Await(State::Until::kStop);
-        if (!stopped.ok() || *stopped) break;
-        ptrace(PTRACE_CONT, s.thread, nullptr, std::exchange(s.pending_signal, 0));
-      }
+    if (s.Read(done_at, &done, sizeof done) && done != 0) {
+      if (call.done_at != nullptr) *call.done_at = kCallHasEnded;
+      break;
+    }
+    const int64_t now = NowNs() / 1'000'000;
+    if (now > next_look) {
+      frozen = WhyFrozen(s.pid);
+      next_look = now + kLookPatienceMs;
+    }
+    if (now > end || !frozen.empty()) {
+      // Another thread has the dynamic linker's lock, or nobody runs. This one finishes the call and continues by itself.
+      s.StopFrozen();
       return absl::DeadlineExceededError(
-          "a thread waits for the dynamic linker, which another thread uses; the call completes as soon as that is over");
+          frozen.empty()
+              ? "a thread waits for the dynamic linker, which another thread uses; the call completes as soon as "
+                "that is over"
+              : frozen + " since the call began; the call completes as soon as it is thawed");
     }
     constexpr timespec kPause = {0, 100'000};
     nanosleep(&kPause, nullptr);
@@ -615,6 +723,8 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   ptrace(PTRACE_INTERRUPT, s.thread, nullptr, nullptr);
   while (true) {
     const absl::StatusOr<bool> stopped = s.Await(State::Until::kStop);
+    // Frozen after the call: it continues by itself later, and the answer is there.
+    if (absl::IsDeadlineExceeded(stopped.status())) break;
     if (!stopped.ok()) return stopped.status();
     if (*stopped) break;
     ptrace(PTRACE_CONT, s.thread, nullptr, std::exchange(s.pending_signal, 0));
@@ -622,17 +732,22 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
 
   AttachCall answered{};
   std::string error;
-  s.Read(*data, &block, sizeof block);
-  s.Read(block.call, &answered, sizeof answered);
+  s.Read(block.call_copy, &answered, sizeof answered);
+  s.Read(block.block_copy, &block, sizeof block);
   for (char c = 0; block.error != 0 && error.size() < 1000 && s.Read(block.error + error.size(), &c, 1) && c != 0;)
     error += c;
   user_regs_struct now{};
-  ptrace(PTRACE_GETREGS, s.thread, nullptr, &now);
-  // Otherwise the thread waited for us in vain and has continued. The mappings stay.
-  if (now.rip >= *page && now.rip < *page + kCodePageBytes) {
+  // Fails if the thread could not be stopped.
+  if (ptrace(PTRACE_GETREGS, s.thread, nullptr, &now) != 0) now = {};
+  // Otherwise the thread waited for us in vain and has continued, or will.
+  if (now.rbx == end_at) {
+    s.Restore(true).IgnoreError();
+  } else if (now.rip >= *page && now.rip < *page + kCodePageBytes) {  // no library that unmaps
     unmap();
     if (!s.is_gone) s.Restore().IgnoreError();
   }
+  if (block.time == PR_TSC_SIGSEGV)
+    return absl::FailedPreconditionError("may not read the time (PR_SET_TSC). Start it with holdfast run");
   if (block.memory_error != 0) {
     return absl::UnavailableError(
         fmt::format("it may not make a file in memory ({})", strerror(static_cast<int>(-block.memory_error))));

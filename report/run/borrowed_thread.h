@@ -6,13 +6,15 @@
 // registers, its vector registers and its signal mask:
 //
 //     the thread's stack                       its memory, mapped for the call
-//     ├ its own frames                         ├ code: dlopen, dlsym, the function, wait for the tracer, rt_sigreturn
+//     ├ its own frames                         ├ code: dlopen, dlsym, the function
 //     ├ red zone                               ├ what the call needs: texts, results, another such frame, and in a
-//     │                                        │ container the library, which the code puts into a file in memory
-//     └ frame ◄── mmap, ret to rt_sigreturn    └ a stack
+//     ├ frame ◄── mmap, ret to rt_sigreturn    │ container the library, which the code puts into a file in memory
+//     └ results                                └ a stack
 //
-// Usually the tracer is there when the call has returned. It unmaps the memory and restores the thread itself, because only
-// then does the kernel resume an interrupted system call with the time that is left.
+// The library has the code that ends the call (interpose/process/call_end.h): it unmaps the memory, waits for the tracer, and
+// then calls rt_sigreturn. Usually the tracer comes. It restores the thread itself, because only then does the kernel resume
+// an interrupted system call with the time that is left. Each stop costs two changes of the thread on the processor, about
+// 1 ms where all processors are busy, so there are few: one before the call, four for two mmaps, one after it.
 //
 // One thread of the tool, from Stop to the destructor.
 #ifndef HOLDFAST_REPORT_RUN_BORROWED_THREAD_H_
@@ -20,6 +22,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -45,6 +48,8 @@ struct CodeAddresses {
 // this name as well, because the name is its SONAME.
 inline constexpr char kMemoryFileName[] = "libholdfast.so";
 
+inline constexpr uint64_t kCallHasEnded = 1;
+
 struct LibraryCall {
   std::string library;  // as dlopen takes it
   std::string image;    // its bytes, for a process that does not see the file; else ""
@@ -54,6 +59,11 @@ struct LibraryCall {
   // The seccomp filters that were examined (CountFilters). The call is made only if no thread has installed another one.
   std::map<pid_t, std::string> filters = {};
   bool is_first = false;  // the library was never in this process, so an attach that fails may be undone
+  // Not null: while a thread makes the call, the address of a word in the process that is 0 until the call has ended; then
+  // kCallHasEnded. If the tracer is killed meanwhile, the thread finishes alone.
+  std::atomic<uint64_t>* done_at = nullptr;
+  // The same of a word that is 0 until the thread begins the call, and unreadable after it.
+  std::atomic<uint64_t>* begun_at = nullptr;
 };
 struct LibraryAnswer {
   AttachResult result = AttachResult::kNone;

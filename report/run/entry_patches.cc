@@ -33,9 +33,10 @@ void PauseUs(long us) {
   nanosleep(&pause, nullptr);
 }
 
-bool ReadOfTraced(pid_t pid, uint64_t address, void* to, size_t bytes) {
+// `thread`: of the process. The main thread may have ended.
+bool ReadOfTraced(pid_t thread, uint64_t address, void* to, size_t bytes) {
   const iovec ours = {to, bytes}, its = {reinterpret_cast<void*>(address), bytes};
-  return process_vm_readv(pid, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(bytes);
+  return process_vm_readv(thread, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(bytes);
 }
 
 #if defined(__x86_64__)
@@ -221,7 +222,7 @@ class StoppedProcess {
     stacks->insert(stack->start);
     const uint64_t from = (sp + 7) & ~uint64_t{7};
     std::vector<uint64_t> words(std::min(stack->end - from, kMaxStackBytes) / sizeof(uint64_t));
-    if (!ReadOfTraced(pid_, from, words.data(), words.size() * sizeof(uint64_t))) words.clear();
+    if (!ReadOfTraced(stopped_.begin()->first, from, words.data(), words.size() * sizeof(uint64_t))) words.clear();
     return words;
   }
 
@@ -236,7 +237,7 @@ class StoppedProcess {
 absl::StatusOr<std::vector<EntryPatch>> ReadEntryPatches(pid_t pid, uint64_t address, uint32_t count) {
   std::vector<EntryPatch> patches(std::min(count, kMaxEntryPatches));
   if (patches.empty() || count > kMaxEntryPatches ||
-      !ReadOfTraced(pid, address, patches.data(), patches.size() * sizeof patches[0]))
+      !ReadOfTraced(ThreadWithMemory(pid), address, patches.data(), patches.size() * sizeof patches[0]))
     return absl::UnavailableError("the library's list of entries cannot be read");
   for (const EntryPatch& patch : patches) {
     if (patch.count > sizeof patch.now || patch.count == 0)

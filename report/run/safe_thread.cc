@@ -129,7 +129,7 @@ bool MayBeAllocatorsWait(std::string_view function) {
   return false;
 }
 
-std::string FileOf(pid_t pid, const std::string& path) { return fmt::format("/proc/{}/root{}", pid, path); }
+std::string FileOf(pid_t pid, const std::string& path) { return RootOfProcess(pid) + path; }
 
 // Opens the file of a module. An upgrade may have replaced it, and the process may have changed its root folder: then the
 // exported names are read from memory, which is enough.
@@ -153,10 +153,10 @@ bool DefinesMalloc(pid_t pid, const ModuleInfo& module) {
 
 }  // namespace
 
-BorrowingCost CostOfStop(pid_t pid, const BlockedCall& call) {
+BorrowingCost CostOfStop(pid_t thread, const BlockedCall& call) {
   const auto is_socket = [&](uint64_t descriptor) {
     char target[64];
-    const ssize_t bytes = readlink(fmt::format("/proc/{}/fd/{}", pid, descriptor).c_str(), target, sizeof target);
+    const ssize_t bytes = readlink(fmt::format("/proc/{}/fd/{}", thread, descriptor).c_str(), target, sizeof target);
     return bytes <= 0 || std::string_view(target, static_cast<size_t>(bytes)).starts_with("socket:");
   };
   switch (call.number) {
@@ -210,6 +210,12 @@ absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
   auto code = std::unique_ptr<ProcessCode>(new ProcessCode(pid));
   AddModulesOf(pid, code->memory_, &code->modules_);
   if (code->modules_.empty()) return absl::PermissionDeniedError("its memory cannot be read");
+  // An LD_AUDIT library may have brought a second libc, which is not the program's.
+  const std::vector<uint64_t> listed = ListedObjects(pid);
+  const auto is_listed = [&listed](const ModuleInfo& module) {
+    return std::any_of(listed.begin(), listed.end(),
+                       [&](uint64_t at) { return at >= module.start && at < module.end; });
+  };
   const ModuleInfo* libc = nullptr;
   uint16_t tag = 1;
   for (ModuleInfo& module : code->modules_) {
@@ -218,7 +224,7 @@ absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
     Part part = Part::kProgram;
     if (IsFileOfGlibc(module.path)) {
       part = Part::kLibc;
-      libc = &module;
+      if (libc == nullptr || is_listed(module)) libc = &module;
     } else if (name.starts_with("ld-linux") || name.starts_with("ld-2.")) {
       part = Part::kLinker;
     } else if (!IsHoldfastLibrary(module.path) && DefinesMalloc(pid, module)) {
@@ -324,14 +330,14 @@ bool ProcessCode::IsOfLibc(pid_t thread, uint64_t thread_pointer) const {
   if (!memory_.Read(thread_pointer, &first, sizeof first) ||
       !memory_.Read(thread_pointer + kSelf, &self, sizeof self) || first != thread_pointer || self != thread_pointer)
     return false;
-  const std::vector<std::pair<pid_t, uint32_t>> threads = ThreadsOf(pid_, true);
-  if (threads.size() <= 1) return true;
-  const auto found = std::find_if(threads.begin(), threads.end(), [&](const auto& one) { return one.first == thread; });
-  if (found == threads.end() || found->second == 0) return false;
+  const std::string status = ReadOfThread(pid_, thread, "status");
+  if (status.find("\nThreads:\t1\n") != std::string::npos) return true;
+  const uint32_t inner = InnerIdOf(status);
+  if (inner == 0) return false;
   for (size_t at = kSelf + sizeof self; at < kSearched; at += sizeof(uint64_t)) {
     uint32_t id = 0;
     if (!memory_.Read(thread_pointer + at, &id, sizeof id)) return false;
-    if (id == found->second) return true;
+    if (id == inner) return true;
   }
   return false;
 }
@@ -353,7 +359,7 @@ std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_poi
   if (!HasStack(sp, thread_pointer)) return "has little stack left, or runs on another one than its own";
   // A walk looks at the instruction before each address, which must be in the same function.
   const StackInfo stack = stacks_.Walk(memory_, modules_, pc + 1, sp);
-  if (stack.truncated) return "has a stack that cannot be walked";
+  if (stack.truncated) return std::string(kCannotBeWalked);
   const auto& frames = stack.frames;
   std::vector<Part> parts;
   for (const TaggedPc frame : frames) parts.push_back(PartOf((frame & kPcMask) - 1));
@@ -395,7 +401,7 @@ std::vector<ThreadChoice> ChooseThreads(pid_t pid, ProcessCode* code) {
       choice.cost = activity.text == "runs" ? BorrowingCost::kNothing : BorrowingCost::kImpossible;
       if (choice.cost == BorrowingCost::kImpossible) choice.why = activity.text;
     } else {
-      choice.cost = CostOfStop(pid, *call);
+      choice.cost = CostOfStop(thread, *call);
       choice.why = code->WhyUnsafe(call->pc, call->sp, 0, true);
       const bool is_stoppable = choice.cost != BorrowingCost::kImpossible && RunStateOf(thread) != 'D';
       if (!is_stoppable && choice.why != kCalledByLinker) choice.why = activity.text;

@@ -37,6 +37,7 @@ namespace holdfast {
 
 // Why a thread that loads a library may not be borrowed, and no other thread of its process either.
 inline constexpr std::string_view kCalledByLinker = "was called by the dynamic linker";
+inline constexpr std::string_view kCannotBeWalked = "has a stack that cannot be walked";
 
 class ProcessCode {
  public:
@@ -85,8 +86,8 @@ enum class BorrowingCost : uint8_t {
   kReturns,  // its system call returns EINTR, as after SIGSTOP and SIGCONT
   kImpossible
 };
-// What a stop does to a system call that waits in the kernel.
-BorrowingCost CostOfStop(pid_t pid, const BlockedCall& call);
+// What a stop does to a system call of the thread that waits in the kernel.
+BorrowingCost CostOfStop(pid_t thread, const BlockedCall& call);
 struct ThreadChoice {
   pid_t thread = 0;
   BorrowingCost cost = BorrowingCost::kImpossible;

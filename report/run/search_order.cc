@@ -29,7 +29,8 @@ uint64_t DynamicOfExecutable(pid_t pid, const ProcessMemory& memory) {
   return dynamic != 0 ? bias + dynamic : 0;
 }
 
-// The dynamic sections of the objects in the loader's list.
+}  // namespace
+
 std::vector<uint64_t> ListedObjects(pid_t pid) {
   constexpr size_t kMaxObjects = 8192, kMaxEntries = 512;
   std::vector<uint64_t> listed;
@@ -50,8 +51,6 @@ std::vector<uint64_t> ListedObjects(pid_t pid) {
     listed.push_back(reinterpret_cast<uint64_t>(map.l_ld));
   return listed;
 }
-
-}  // namespace
 
 uint64_t AuxiliaryValue(pid_t pid, uint64_t type) {
   std::istringstream file(ReadOfProcess(pid, "auxv"));

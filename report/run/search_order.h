@@ -17,6 +17,10 @@ namespace holdfast {
 // Returns a value of the process's auxiliary vector; 0: it is not there, or cannot be read.
 uint64_t AuxiliaryValue(pid_t pid, uint64_t type);
 
+// The addresses of the dynamic sections of the loader's objects, in the order of search. Objects of other namespaces (dlmopen,
+// LD_AUDIT) are not among them. Empty: the list cannot be read.
+std::vector<uint64_t> ListedObjects(pid_t pid);
+
 // Returns the path that the process was started with (AT_EXECFN), which may be a link or a script. "": unreadable.
 std::string StartedAs(pid_t pid);
 

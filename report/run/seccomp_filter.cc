@@ -426,14 +426,16 @@ std::string WhyFiltersForbid(const std::vector<SeccompFilter>& filters, bool det
   return "";
 }
 
+FilterCounts CountFiltersOf(pid_t pid, pid_t thread) {
+  const std::string status = ReadOfProcess(pid, fmt::format("task/{}/status", thread));
+  const std::string state = ValueIn(status, "State");
+  if (state.empty() || state[0] == 'Z' || state[0] == 'X') return {};  // runs no more
+  return {{thread, ValueIn(status, "Seccomp") + " " + ValueIn(status, "Seccomp_filters")}};
+}
+
 FilterCounts CountFilters(pid_t pid) {
   FilterCounts counts;
-  for (const auto& [thread, inside] : ThreadsOf(pid, false)) {
-    const std::string status = ReadOfProcess(pid, fmt::format("task/{}/status", thread).c_str());
-    const std::string state = ValueIn(status, "State");
-    if (state.empty() || state[0] == 'Z' || state[0] == 'X') continue;  // runs no more
-    counts[thread] = ValueIn(status, "Seccomp") + " " + ValueIn(status, "Seccomp_filters");
-  }
+  for (const auto& [thread, inside] : ThreadsOf(pid, false)) counts.merge(CountFiltersOf(pid, thread));
   return counts;
 }
 
@@ -475,7 +477,7 @@ absl::StatusOr<ProcessFilters> ReadFilters(pid_t pid) {
       }
       const std::optional<BlockedCall> call = BlockedCallOf(pid, thread);
       const std::string state = StatusField(fmt::format("{}/task/{}", pid, thread), "State");
-      if (state.starts_with('D') || (call.has_value() && CostOfStop(pid, *call) == BorrowingCost::kImpossible)) {
+      if (state.starts_with('D') || (call.has_value() && CostOfStop(thread, *call) == BorrowingCost::kImpossible)) {
         why = fmt::format("thread {} is in a system call that cannot be interrupted without harm", thread);
         continue;
       }

@@ -49,6 +49,8 @@ std::string WhyFiltersForbid(const std::vector<SeccompFilter>& filters, bool det
 // Of each thread that has not ended: seccomp's mode and the number of filters, "2 1". Mode 0 is none, mode 1 is strict.
 using FilterCounts = std::map<pid_t, std::string>;
 FilterCounts CountFilters(pid_t pid);
+// The same, of one thread; empty: it has ended.
+FilterCounts CountFiltersOf(pid_t pid, pid_t thread);
 bool HasMode(const FilterCounts& counts, char mode);
 // Whether a thread has installed a filter since, or a new thread has a number of filters that no thread had before.
 bool FiltersChanged(const FilterCounts& before, const FilterCounts& now);

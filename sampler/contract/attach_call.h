@@ -16,13 +16,15 @@ enum class AttachAction : uint32_t { kAttach = 1, kDetach = 2 };
 enum class AttachResult : uint32_t {
   kNone,          // the library has not answered
   kDone,          // every entry is redirected, or restored
-  kPreloaded,     // the library was loaded at the start of the program, which is profiled anyway
+  kPreloaded,     // the library was loaded at the start of the program, and records
   kAlready,       // attached, or detached, before
   kDormant,       // the library records nothing in this program: a sanitizer, valgrind
   kNoTable,       // no table could be created
   kThreadIsBusy,  // this thread is inside the library: choose another one
   kPatch,         // write, or undo, the patches while all threads are stopped; then call again
-  kNoEntries      // the executable's allocator cannot be redirected: `entries` says why. Nothing has changed
+  kNoEntries,     // the executable's allocator cannot be redirected: `entries` says why. Nothing has changed
+  kSwitchedOff,   // the library was loaded at the start, and records nothing
+  kExcluded       // a child that was forked while its parent was attached with --children no
 };
 
 // A change of the executable's code, which redirects an entry of its own allocator. The library cannot make it where other
@@ -52,6 +54,22 @@ struct AttachCall {
   uint32_t entries;  // kNoEntries: the EntryOutcome, as in a module's flags
   // kAttach: the output folder as the tool sees it, because the process may not see it; inode 0: the same for both.
   FolderId out_id;
+  // The library's answer: code that ends the call, with a CallEnd in rbx. Null, also from older libraries: there is none.
+  void (*end)();
+};
+
+// On the stack of the borrowed thread. The thread unmaps the memory of the call and waits for the tool, which restores it. If
+// the tool does not come, the thread restores itself, by rt_sigreturn with a frame on its stack.
+struct CallEnd {
+  struct Memory {
+    uint64_t address, bytes;
+  };
+  Memory memory[2];
+  uint64_t done;  // 1: the memory is unmapped
+  struct {
+    int64_t seconds, nanoseconds;
+  } patience;
+  uint64_t frame;
 };
 
 }  // namespace holdfast

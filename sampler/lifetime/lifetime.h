@@ -17,6 +17,12 @@ namespace holdfast {
 // False: nothing is recorded, and no system call is made.
 // `modules_stay`: no module has been loaded by the program itself yet.
 bool StartRecording(const char* const* environment, const char* library_path, bool dormant, bool modules_stay = true);
+// Whether calls that reach the library are recorded. False after an attach that found no place for a table, and in a forked
+// child that HOLDFAST_CHILDREN=no excludes.
+bool IsRecording();
+// For an attach: if nothing is recorded, reads the options anew, and lets recording begin. Call after StartRecording returned
+// true, if no call has reached the library since recording ended. False: recording cannot begin, because of a filter.
+bool StartAgain(const char* const* environment);
 // The library is about to be reached, in a program that already runs: makes the table, or, if there is one from an earlier
 // time, forgets the blocks and mappings in it, because their frees were not seen meanwhile. False: there is no table.
 // All signals are blocked.

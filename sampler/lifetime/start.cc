@@ -30,9 +30,7 @@ constinit char kept_runtime_dir[sizeof TableLocation::folder] = {};
 constinit char kept_snapshot_when[kTriggerTextBytes] = {};
 constinit char kept_on_snapshot[sizeof "HOLDFAST_ON_SNAPSHOT=" + kOnSnapshotBytes] = {};
 
-}  // namespace
-
-bool StartRecording(const char* const* environment, const char* library_path, bool dormant, bool modules_stay) {
+void TakeOptions(const char* const* environment) {
   ReadOptions(environment, &process.options);
   Options& options = process.options;
   options.tables = Kept(options.tables, kept_tables);
@@ -40,6 +38,31 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
   options.snapshot_when = Kept(options.snapshot_when, kept_snapshot_when);
   options.on_snapshot = Kept(options.on_snapshot, kept_on_snapshot);
   thread_label = options.thread_label;
+}
+
+void SettleKinds() {
+  Options& options = process.options;
+  constexpr uint32_t kLocks = KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock);
+  // If both intervals are off, kinds without an interval are off as well.
+  if (options.heap_interval == 0 && options.lock_interval_ns == 0)
+    options.profiles &= KindBit(ProfileKind::kHeap) | kLocks;
+  if ((options.profiles & KindBit(ProfileKind::kHeap)) == 0) options.heap_interval = 0;
+  if ((options.profiles & kLocks) == 0) options.lock_interval_ns = 0;
+}
+
+// What is as good as the library that we are needs no proof: `run` names the exporter beside it.
+void TakeExporterPath() {
+  const char* path = process.options.exporter_path;
+  if (path == nullptr || TextEquals(path, process.exporter)) return;
+  process.exporter_is_named = true;
+  CopyAbsolutePath(process.exporter, sizeof process.exporter, path);
+}
+
+}  // namespace
+
+bool StartRecording(const char* const* environment, const char* library_path, bool dormant, bool modules_stay) {
+  TakeOptions(environment);
+  Options& options = process.options;
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
   process.reads_thread_pointer = MayReadThreadPointer();
   const bool wanted = options.root_pid == 0 || options.children || options.root_pid == process.pid;
@@ -50,12 +73,7 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
     return false;
   }
   FindMappedClock(reinterpret_cast<const void*>(getauxval(AT_SYSINFO_EHDR)));
-  constexpr uint32_t kLocks = KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock);
-  // If both intervals are off, kinds without an interval are off as well.
-  if (options.heap_interval == 0 && options.lock_interval_ns == 0)
-    options.profiles &= KindBit(ProfileKind::kHeap) | kLocks;
-  if ((options.profiles & KindBit(ProfileKind::kHeap)) == 0) options.heap_interval = 0;
-  if ((options.profiles & kLocks) == 0) options.lock_interval_ns = 0;
+  SettleKinds();
   if (options.exporter) {
     // PREFIX/lib/holdfast/libholdfast.so → PREFIX/bin/holdfast
     char library[sizeof process.exporter];
@@ -66,16 +84,31 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
     library[end] = '\0';
     TextBuffer<sizeof process.exporter> path;
     CopyText(process.exporter, sizeof process.exporter, path.Add(library).Add("/bin/holdfast").text());
-    // `run` names the same one: what is as good as the library that we are needs no proof.
-    if (options.exporter_path != nullptr && !TextEquals(options.exporter_path, process.exporter)) {
-      process.exporter_is_named = true;
-      CopyAbsolutePath(process.exporter, sizeof process.exporter, options.exporter_path);
-    }
+    TakeExporterPath();
   }
   if (options.cpu_interval_ns != 0) options.profiles |= KindBit(ProfileKind::kCpu);
   MakeOwnershipPage();
   if (modules_stay) NoteLastingModules();
   DrawSeed();
+  process.recording.store(true, std::memory_order_release);
+  return true;
+}
+
+bool IsRecording() { return OwnState() && process.recording.load(std::memory_order_relaxed); }
+
+bool StartAgain(const char* const* environment) {
+  if (IsRecording()) return true;
+  // With a filter nothing can be made anew.
+  if (no_system_calls.load(std::memory_order_relaxed) || !OwnState()) return false;
+  process.options = Options();
+  TakeOptions(environment);
+  SettleKinds();
+  if (process.options.exporter) {
+    TakeExporterPath();
+  } else {
+    process.exporter[0] = '\0';
+  }
+  AllowNewTable();
   process.recording.store(true, std::memory_order_release);
   return true;
 }

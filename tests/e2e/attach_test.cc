@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -394,8 +396,9 @@ TEST_F(Attach, AwaitsTheProfilesOfAProgramThatEnds) {
 
 // Runs `holdfast attach` and kills all of it at the given use of ptrace or write to the process's memory, or only the process
 // that traces. Returns whether it was killed: it makes fewer of these. `earlier`: processes that trace before that one.
+// `at_step`: is called instead, with the tool and the process that traces, and returns whether that is to be killed.
 bool KilledAtStep(const std::vector<std::string>& arguments, int step, bool only_tracer = false, int earlier = 0,
-                  const std::string& messages = "/dev/null") {
+                  const std::string& messages = "/dev/null", const std::function<bool(pid_t, pid_t)>& at_step = {}) {
   const pid_t tool = fork();
   if (tool == 0) {
     std::vector<char*> words;
@@ -431,10 +434,11 @@ bool KilledAtStep(const std::vector<std::string>& arguments, int step, bool only
       const bool is_step = (registers.orig_rax == SYS_ptrace && registers.rdi != PTRACE_POKEDATA) ||
                            registers.orig_rax == SYS_process_vm_writev;
       if (is_step && stopped == child && ++seen == step) {
-        kill(child, SIGKILL);
-        if (!only_tracer) kill(tool, SIGKILL);
+        const bool is_to_be_killed = !at_step || at_step(tool, child);
         killed = true;
-        continue;
+        if (is_to_be_killed) kill(child, SIGKILL);
+        if (is_to_be_killed && !only_tracer) kill(tool, SIGKILL);
+        if (is_to_be_killed) continue;
       }
     }
     const bool is_signal = signal != (SIGTRAP | 0x80) && status >> 16 == 0 && signal != SIGSTOP && signal != SIGTRAP;
@@ -504,6 +508,38 @@ void Isolate(Command* command, const std::vector<std::string>& namespaces, const
 }
 
 // In a container: the program sees neither the library, nor our /dev/shm, nor our process ids.
+// The thread is stopped from then on until 0.5 s after, so it finishes the call late.
+TEST_F(Attach, IsUndoneIfTheTracerIsKilledAndTheCallTakesLong) {
+  int kills = 0;
+  for (int step = 8; step < 60; ++step) {
+    SCOPED_TRACE(step);
+    Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+    const pid_t pid = running.pid();
+    const auto stop_a_while = [pid](pid_t, pid_t) {
+      kill(pid, SIGSTOP);
+      if (fork() == 0) {
+        usleep(500'000);
+        kill(pid, SIGCONT);
+        _exit(0);
+      }
+      return true;
+    };
+    const bool killed = KilledAtStep({Tool(), "attach", Pid(running), "-o", out(), "--tables", tables(), "-q"}, step,
+                                     true, 0, "/dev/null", stop_a_while);
+    if (!killed) break;
+    ++kills;
+    Line(running, 1);
+    const RunResult detached = DetachFrom(running);
+    EXPECT_THAT(detached.err, HasSubstr("is not attached")) << detached.Describe();
+    running.CloseInput();
+    EXPECT_TRUE(running.Wait().exited(0));
+    step += Full() ? 0 : 6;
+  }
+  EXPECT_GE(kills, 3);
+}
+
 TEST_F(Attach, HandsTheLibraryOverToAContainer) {
   Command command = CommandFor(Launch::kBare, {"waits_for_input"});
   if (!CanMakeNamespaces())
@@ -684,7 +720,7 @@ TEST_F(Attach, IsRefusedWhereACallWouldEndTheProgram) {
       {"dispatch", "Syscall User Dispatch"},
       {"clock", "PR_SET_TSC"},
       {"pointer", "was not made by the C library"},
-      {"coroutine", "none of its 1 threads was at a place where the library can be loaded"}};
+      {"coroutine", "the last one has little stack left, or runs on another one than its own"}};
   for (const auto& [how, why] : cases) {
     SCOPED_TRACE(how);
     Running running(CommandFor(Launch::kBare, {"attach_harms", how}));
@@ -855,6 +891,95 @@ TEST_F(Attach, AgainRedirectsLibrariesThatWereLoadedSince) {
 }
 
 // A worker that was forked while its parent was detached. The library is there, and no table.
+// The kernel then shows neither memory nor files in the folder of the process, but in those of its threads.
+TEST_F(Attach, WorksThoughTheMainThreadHasEnded) {
+  Running running(CommandFor(Launch::kBare, {"attach_moments", "ended"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  ASSERT_TRUE(
+      Eventually([&] { return ReadFile("/proc/" + Pid(running) + "/status").find("State:\tZ") != std::string::npos; }));
+  const RunResult checked = RunTool({"doctor", Pid(running), "--attach"});
+  if (checked.out.find("the kernel does not permit it") != std::string::npos)
+    GTEST_SKIP() << "the system forbids to trace processes";
+  EXPECT_TRUE(checked.exited(0)) << checked.Describe();
+  for (int i = 1; i <= 2; ++i) {
+    const RunResult attached = AttachTo(running, {"--exact"});
+    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+    Line(running, 2 * i - 1);
+    const RunResult top = RunTool({"top", Pid(running)});
+    EXPECT_THAT(top.out, HasSubstr("for_each_line")) << top.Describe();
+    const RunResult detached = DetachFrom(running);
+    EXPECT_TRUE(detached.exited(0)) << detached.Describe();
+    Line(running, 2 * i);
+  }
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  ASSERT_TRUE(Settled());
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), 200);
+}
+
+// A child that is forked after the detach is not excluded.
+TEST_F(Attach, OfAChildThatWasExcluded) {
+  for (const bool is_detached : {false, true}) {
+    SCOPED_TRACE(is_detached);
+    Running running(CommandFor(Launch::kBare, {"attach_moments"}));
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+    const RunResult parent = RunTool({"attach", Pid(running), "-o", folder() + "/parents" + Pid(running), "--tables",
+                                      tables(), "--exact", "--children", "no"});
+    ASSERT_TRUE(parent.exited(0)) << parent.Describe();
+    if (is_detached) {
+      ASSERT_TRUE(DetachFrom(running).exited(0));
+    }
+    running.Write("child\n");
+    ASSERT_TRUE(running.WaitForOutput("done 1\n"));
+    const std::string child = ChildOf(running);
+    Line(running, 2);
+    const auto attach = [&] { return RunTool({"attach", child, "-o", out(), "--tables", tables(), "--exact"}); };
+    const RunResult attached = attach();
+    if (is_detached) {
+      EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+    } else {
+      EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+      EXPECT_THAT(attached.err, HasSubstr("it was forked by a program that was attached with --children no"));
+    }
+    Line(running, 3);
+    EXPECT_TRUE(RunTool({"detach", child, "--tables", tables()}).exited(is_detached ? 0 : 3));
+    EXPECT_TRUE(is_detached || attach().exited(3));
+    running.CloseInput();
+    EXPECT_TRUE(running.Wait().exited(0));
+  }
+  ASSERT_TRUE(Settled());
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), 100);
+}
+
+// The cause arises between the dry run and the call, and is gone at the second attach.
+TEST_F(Attach, WorksAfterOneThatFoundNoPlaceForItsTable) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const auto limit_files = [&](rlim_t most) {
+    const rlimit limit = {most, RLIM_INFINITY};
+    EXPECT_EQ(prlimit(running.pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
+    return false;
+  };
+  const std::string messages = folder() + "/messages";
+  ASSERT_TRUE(KilledAtStep({Tool(), "attach", Pid(running), "-o", out(), "--tables", tables(), "--exact"}, 1, false, 0,
+                           messages, [&](pid_t, pid_t) { return limit_files(4096); }));
+  EXPECT_THAT(ReadFile(messages), HasSubstr("not attached: no table could be created"));
+  const RunResult checked = RunTool({"doctor", Pid(running), "--attach"});
+  EXPECT_TRUE(checked.exited(1)) << checked.Describe();
+  EXPECT_THAT(checked.out, HasSubstr("may not make a file as large as its table"));
+  limit_files(RLIM_INFINITY);
+  const RunResult attached = AttachTo(running, {"--heap-interval", "1"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  Line(running, 1);
+  const RunResult detached = DetachFrom(running);
+  EXPECT_TRUE(detached.exited(0)) << detached.Describe();
+  EndAndExpectRecordedLines(running, 1);
+}
+
 TEST_F(Attach, OfAChildOfADetachedProgram) {
   Running running(CommandFor(Launch::kBare, {"attach_moments"}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
@@ -1124,13 +1249,23 @@ TEST_F(Attach, WorksThoughLibcWasReplacedMeanwhile) {
 }
 
 // Holdfast's files are replaced by equal ones while a program is attached.
-TEST_F(Attach, EndsThoughItsLibraryWasReplaced) {
+// Also if it is of another build.
+class AttachAndReplace : public Attach, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Builds, AttachAndReplace, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Other" : "Same"; });
+
+TEST_P(AttachAndReplace, EndsThoughItsLibraryWasReplaced) {
   const std::string bin = folder() + "/installed/bin", library = folder() + "/installed/lib/holdfast/libholdfast.so";
   std::filesystem::create_directories(bin);
   std::filesystem::create_directories(std::filesystem::path(library).parent_path());
   std::filesystem::copy_file(Tool(), bin + "/holdfast");
-  const auto install = [&] {
-    std::filesystem::copy_file(Library(), library + ".new");
+  const auto install = [&](bool is_other = false) {
+    std::string bytes = ReadFile(Library());
+    const std::string id_of_build("\x14\0\0\0\x03\0\0\0GNU\0", 12);
+    const size_t at = bytes.find(id_of_build);
+    ASSERT_NE(at, std::string::npos);
+    if (is_other) bytes[at + id_of_build.size()] ^= 1;
+    WriteFile(library + ".new", bytes);
     std::filesystem::rename(library + ".new", library);
   };
   install();
@@ -1146,7 +1281,12 @@ TEST_F(Attach, EndsThoughItsLibraryWasReplaced) {
   const RunResult attached = run({"attach", Pid(running), "-o", out(), "--exact"});
   ASSERT_TRUE(attached.exited(0)) << attached.Describe();
   Line(running, 1);
-  install();
+  install(GetParam());
+  if (GetParam()) {
+    const RunResult again = run({"attach", Pid(running)});
+    EXPECT_TRUE(again.exited(3)) << again.Describe();
+    EXPECT_THAT(again.err, HasSubstr("has another build of the library loaded: " + library + ". holdfast detach "));
+  }
   const RunResult detached = run({"detach", Pid(running)});
   EXPECT_TRUE(detached.exited(0)) << detached.Describe();
   EXPECT_TRUE(ReadOnlyBytes(running) == before);
@@ -1377,6 +1517,34 @@ TEST_F(Attach, EndsAtOnceIfAskedToWhileItLooksForAThread) {
   Line(running, 1);
 }
 
+// Also without --for, and a detach.
+TEST_F(Attach, SaysWhatWasDoneWhenAskedToEnd) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const auto ask_to_end = [](pid_t tool, pid_t) {
+    kill(tool, SIGTERM);
+    return false;
+  };
+  const auto said_at = [&](std::vector<std::string> arguments, int step) {
+    const std::string messages = folder() + "/messages";
+    std::filesystem::remove(messages);
+    EXPECT_TRUE(KilledAtStep(arguments, step, false, 0, messages, ask_to_end));
+    return ReadFile(messages);
+  };
+  const std::vector<std::string> attach = {Tool(), "attach", Pid(running), "-o", out(), "--tables", tables()};
+  // The call had begun: it is made, and undone.
+  const std::string attached = said_at(attach, 8);
+  EXPECT_THAT(attached, HasSubstr("attached, "));
+  EXPECT_THAT(attached, HasSubstr("detached, "));
+  Line(running, 1);
+  ASSERT_TRUE(AttachTo(running).exited(0));
+  EXPECT_THAT(said_at({Tool(), "detach", Pid(running), "--tables", tables()}, 8), HasSubstr("detached, "));
+  Line(running, 2);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 // Linux before 4.7 answers so.
 TEST_F(Attach, WhereWaitidKnowsNoThreadsOfOthers) {
   Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
@@ -1461,6 +1629,158 @@ TEST_F(Attach, LeavesTheLinkersLockFreeInForkedChildren) {
   }
   running.CloseInput();
   EXPECT_TRUE(running.WaitForOutput("0 hang"));
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+// A control group of its own for one process.
+class ControlGroup {
+ public:
+  // `is_v2`: of the hierarchy of version 2; else of the freezer of version 1.
+  ControlGroup(pid_t pid, bool is_v2) : is_v2_(is_v2) {
+    std::istringstream mounts(ReadFile("/proc/self/mounts"));
+    for (std::string line; std::getline(mounts, line);) {
+      std::istringstream words(line);
+      std::string source, place, kind, options;
+      words >> source >> place >> kind >> options;
+      const bool is_wanted = is_v2 ? kind == "cgroup2" : kind == "cgroup" && line.find("freezer") != std::string::npos;
+      if (is_wanted) folder_ = place + "/holdfast-test." + std::to_string(pid);
+    }
+    is_made_ = !folder_.empty() && mkdir(folder_.c_str(), 0755) == 0;
+    if (is_made_) WriteFile(folder_ + "/cgroup.procs", std::to_string(pid));
+    has_process_ = is_made_ && ReadFile(folder_ + "/cgroup.procs") == std::to_string(pid) + "\n";
+  }
+  ControlGroup(const ControlGroup&) = delete;
+  ControlGroup& operator=(const ControlGroup&) = delete;
+  ~ControlGroup() {
+    if (!is_made_) return;
+    Freeze(false);
+    std::istringstream processes(ReadFile(folder_ + "/cgroup.procs"));
+    for (std::string pid; processes >> pid;)
+      WriteFile(std::filesystem::path(folder_).parent_path().string() + "/cgroup.procs", pid);
+    rmdir(folder_.c_str());
+  }
+  // False: this system has no such groups, or lets nobody make one.
+  bool has_process() const { return has_process_; }
+  void Freeze(bool freezes) const {
+    if (is_v2_) {
+      WriteFile(folder_ + "/cgroup.freeze", freezes ? "1" : "0");
+    } else {
+      WriteFile(folder_ + "/freezer.state", freezes ? "FROZEN" : "THAWED");
+    }
+  }
+
+ private:
+  const bool is_v2_;
+  std::string folder_;
+  bool is_made_ = false, has_process_ = false;
+};
+
+class AttachToFrozen : public Attach, public ::testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(Versions, AttachToFrozen, ::testing::Values(1, 2));
+
+TEST_P(AttachToFrozen, IsRefusedUntilItIsThawed) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const ControlGroup group(running.pid(), GetParam() == 2);
+  if (!group.has_process()) GTEST_SKIP() << "no control group can be made here";
+  const std::string frozen = "its control group /holdfast-test." + Pid(running) + " is frozen";
+  group.Freeze(true);
+  const RunResult checked = RunTool({"doctor", Pid(running), "--attach"});
+  EXPECT_TRUE(checked.exited(1)) << checked.Describe();
+  EXPECT_THAT(checked.out, HasSubstr(frozen));
+  const RunResult refused = AttachTo(running);
+  EXPECT_TRUE(refused.exited(3)) << refused.Describe();
+  EXPECT_THAT(refused.err, HasSubstr("not attached: " + frozen));
+  group.Freeze(false);
+  const RunResult attached = AttachTo(running, {"--exact"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  group.Freeze(true);
+  const RunResult kept = DetachFrom(running);
+  EXPECT_TRUE(kept.exited(3)) << kept.Describe();
+  EXPECT_THAT(kept.err, HasSubstr("not detached: " + frozen));
+  group.Freeze(false);
+  Line(running, 1);
+  EXPECT_TRUE(DetachFrom(running).exited(0));
+  EndAndExpectRecordedLines(running, 1);
+}
+
+// The tool gives up after some seconds; once thawed, the program runs as before, and can be attached.
+TEST_P(AttachToFrozen, GivesUpIfItIsFrozenMeanwhile) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const ControlGroup group(running.pid(), GetParam() == 2);
+  if (!group.has_process()) GTEST_SKIP() << "no control group can be made here";
+  int lines = 0, times = 0;
+  for (int step = 1; step < 60; step += 7) {
+    SCOPED_TRACE(step);
+    const std::string messages = folder() + "/messages" + std::to_string(step);
+    const bool is_frozen = KilledAtStep({Tool(), "attach", Pid(running), "-o", out(), "--tables", tables()}, step,
+                                        false, 0, messages, [&](pid_t, pid_t) { return group.Freeze(true), false; });
+    group.Freeze(false);
+    Line(running, ++lines);
+    const std::string said = ReadFile(messages);
+    EXPECT_TRUE(said.find("attached, ") != std::string::npos || said.find(" is frozen") != std::string::npos) << said;
+    if (is_frozen && said.find(" is frozen") != std::string::npos) ++times;
+    // Whatever it said, one of them is true now.
+    const RunResult detached = DetachFrom(running);
+    EXPECT_TRUE(detached.exited(0) || detached.err.find("is not attached") != std::string::npos) << detached.Describe();
+    if (!is_frozen) break;
+  }
+  EXPECT_GE(times, 2);
+  const RunResult attached = AttachTo(running);
+  EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+  Line(running, ++lines);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+// The dynamic linker has loaded a second libc for the audit library. Its functions are not those of the program.
+TEST_F(Attach, OfAProgramWithASecondLibc) {
+  Command command = CommandFor(Launch::kBare, {"waits_for_input"});
+  command.env["LD_AUDIT"] = ProgramPath("audits_with_libc.so");
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const RunResult attached = AttachTo(running, {"--exact"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  Line(running, 1);
+  EXPECT_TRUE(DetachFrom(running).exited(0));
+  EndAndExpectRecordedLines(running, 1);
+}
+
+TEST_F(Attach, OfAProgramThatHasMovedItsCode) {
+  Running running(CommandFor(Launch::kBare, {"attach_moments", "moved"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const RunResult attached = AttachTo(running, {"--exact"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  Line(running, 1);
+  EXPECT_TRUE(DetachFrom(running).exited(0));
+  Line(running, 2);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  ASSERT_TRUE(Settled());
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), 100);
+}
+
+// As a garbage collector stops them. The borrowed thread answers its signal after the call.
+TEST_F(Attach, OfAProgramThatStopsItsThreads) {
+  Running running(CommandFor(Launch::kBare, {"stops_its_threads"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  int lines = 0;
+  for (int i = 0; i < (Full() ? 50 : 10); ++i) {
+    const RunResult attached = AttachTo(running);
+    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+    ExpectWorks(running, &lines);
+    const RunResult detached = DetachFrom(running);
+    ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+    ExpectWorks(running, &lines);
+  }
+  running.CloseInput();
   EXPECT_TRUE(running.Wait().exited(0));
 }
 
@@ -1570,7 +1890,8 @@ TEST_F(Attach, IsRefusedWithTheReason) {
   {
     Running with_library(CommandFor(Launch::kPreload, {"waits_for_input"}));
     ASSERT_TRUE(with_library.WaitForOutput("ready"));
-    expect_refused(with_library, "was started with the library, and is profiled already");
+    // The first sample makes the table.
+    expect_refused(with_library, "was started with the library. It has no table: nothing was sampled so far");
     Line(with_library, 1);
     const RunResult detached = DetachFrom(with_library);
     EXPECT_TRUE(detached.exited(3)) << detached.Describe();
@@ -1582,6 +1903,29 @@ TEST_F(Attach, IsRefusedWithTheReason) {
     Running titled(perl);
     ASSERT_TRUE(titled.WaitForOutput("ready"));
     expect_refused(titled, "was started with the library, and is profiled already");
+  }
+  {
+    Running switched_off(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"enable", "0"}}));
+    ASSERT_TRUE(switched_off.WaitForOutput("ready"));
+    expect_refused(switched_off, "was started with the library switched off (HOLDFAST_ENABLE=0)");
+    EXPECT_THAT(DetachFrom(switched_off).err, HasSubstr("is not attached: was started with the library switched off"));
+  }
+  {
+    Running excluded(CommandFor(Launch::kExec, {"/bin/sh", "-c", "\"$0\"; true", ProgramPath("waits_for_input")},
+                                {{"children", "no"}}));
+    ASSERT_TRUE(excluded.WaitForOutput("ready"));
+    const RunResult attached = RunTool({"attach", ChildOf(excluded), "-o", out(), "--tables", tables()});
+    EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+    EXPECT_THAT(attached.err, HasSubstr("is a child of a program that was started with --children no"));
+  }
+  {  // its environment is overwritten: only the library can tell
+    Command perl = CommandFor(Launch::kPreload, {"waits_for_input"}, {{"enable", "0"}});
+    perl.argv = {"perl", "-e", "$0 = 'x' x 5000; $| = 1; print qq(ready\n); <STDIN>"};
+    Running titled(perl);
+    ASSERT_TRUE(titled.WaitForOutput("ready"));
+    const RunResult attached = AttachTo(titled);
+    EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+    EXPECT_THAT(attached.err, HasSubstr("it was started with the library, which records nothing there"));
   }
   Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
   ASSERT_TRUE(running.WaitForOutput("ready"));

@@ -1,10 +1,10 @@
 // Programs that a call of ours in one of their threads would end:
 //
 //     attach_harms dispatch   only libc may make system calls (Syscall User Dispatch)
-//     attach_harms clock      the processor may not read the time (PR_SET_TSC), and no memory may be mapped any more
+//     attach_harms clock      the processor may not read the time (PR_SET_TSC)
 //     attach_harms pointer    the only thread that can be borrowed has a thread pointer that is not libc's
-//     attach_harms coroutine  main waits on a stack of its own with 4 KiB left; below is another one, in use. The kernel may merge
-//                             both with the memory to which main's thread pointer leads
+//     attach_harms coroutine  the only thread that can be borrowed waits on a coroutine's stack with 4 KiB left. Below is another
+//                             one, in use. Both are in one mapping with the thread's own stack, which is above
 //
 //     attach_harms lock       all memory is locked, also what is mapped later, and 2 MiB more may be (RLIMIT_MEMLOCK). Not as root
 //
@@ -70,7 +70,7 @@ static int Foreign(void* unused) {
   return 0;
 }
 
-enum { kStack = 16 << 10, kUsed = 12 << 10 };
+enum { kStack = 16 << 10, kUsed = 12 << 10, kStacks = 16, kThreadStack = 256 << 10 };
 static ucontext_t program, waits, is_below;
 static volatile int is_changed;
 
@@ -79,6 +79,7 @@ static void Wait(void) {
   used[0] = used[kUsed - 1] = 1;
   struct pollfd input = {.fd = 0, .events = POLLIN};
   for (int i = 0; i < 600 && poll(&input, 1, 50) == 0; ++i) swapcontext(&waits, &program);
+  msgctl(queue, IPC_RMID, NULL);
   _exit(is_changed);
 }
 
@@ -90,21 +91,56 @@ static void CheckOwnStack(void) {
   }
 }
 
-static void Alternate(void) {
-  char* const stacks = mmap(NULL, 32 * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+// The outermost function of a coroutine, where a walk of its stack ends. rbx: the function that it runs.
+__asm__(
+    ".pushsection .text\n"
+    ".type begin_coroutine, @function\n"
+    "begin_coroutine:\n"
+    ".cfi_startproc\n"
+    ".cfi_undefined rip\n"
+    "call *%rbx\n"
+    "ud2\n"
+    ".cfi_endproc\n"
+    ".size begin_coroutine, . - begin_coroutine\n"
+    ".popsection\n");
+void begin_coroutine(void) __attribute__((visibility("hidden")));
+
+static void* Alternate(void* stacks) {
   ucontext_t* const all[] = {&is_below, &waits};
   void (*const begin[])(void) = {CheckOwnStack, Wait};
   for (int i = 0; i < 2; ++i) {
     getcontext(all[i]);
-    all[i]->uc_stack.ss_sp = stacks + (8 + i) * kStack;
-    all[i]->uc_stack.ss_size = kStack;
-    makecontext(all[i], begin[i], 0);
+    all[i]->uc_mcontext.gregs[REG_RSP] = (greg_t)((char*)stacks + (9 + i) * kStack);
+    all[i]->uc_mcontext.gregs[REG_RIP] = (greg_t)begin_coroutine;
+    all[i]->uc_mcontext.gregs[REG_RBX] = (greg_t)begin[i];
   }
   for (int i = 0;; ++i) {
     swapcontext(&program, &is_below);
     if (i == 1) puts("ready");
     swapcontext(&program, &waits);
   }
+  return stacks;
+}
+
+// Waits in a call that no attach interrupts.
+static void WaitForEver(void) {
+  struct {
+    long type;
+    char text[8];
+  } message;
+  for (;;) msgrcv(queue, &message, sizeof message.text, 0, 0);
+}
+
+static void AlternateInAThread(void) {
+  char* const stacks =
+      mmap(NULL, kStacks * kStack + kThreadStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  pthread_t thread;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, stacks + kStacks * kStack, kThreadStack);
+  queue = msgget(IPC_PRIVATE, 0600);
+  pthread_create(&thread, &attributes, Alternate, stacks);
+  WaitForEver();
 }
 
 int main(int count, char** arguments) {
@@ -117,12 +153,6 @@ int main(int count, char** arguments) {
     puts("not supported");
     return 0;
   }
-  if (strcmp(how, "clock") == 0) {
-    // Neighbours that differ stay apart, until there are as many mappings as the system allows (vm.max_map_count).
-    for (int i = 0; i < 200000; ++i) {
-      if (mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) break;
-    }
-  }
   if (strcmp(how, "pointer") == 0) {
     queue = msgget(IPC_PRIVATE, 0600);
     runtime.block[0] = runtime.block[2] = runtime.block;
@@ -130,13 +160,9 @@ int main(int count, char** arguments) {
           CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS, NULL, NULL,
           runtime.block, NULL);
     puts("ready");
-    struct {
-      long type;
-      char text[8];
-    } message;
-    for (;;) msgrcv(queue, &message, sizeof message.text, 0, 0);
+    WaitForEver();
   }
-  if (strcmp(how, "coroutine") == 0) Alternate();
+  if (strcmp(how, "coroutine") == 0) AlternateInAThread();
   if (strcmp(how, "lock") == 0) {
     const struct rlimit limit = {6 << 20, 6 << 20};
     if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {

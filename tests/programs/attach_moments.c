@@ -8,12 +8,15 @@
 //     fail      dlopen of a library that does not exist; `explain` expects what dlerror says of it
 //     calm      ends that thread, and those of `attach_moments LIBRARY`, which load and unload it all the time
 //     attach_moments inside    reads the lines in a function that qsort calls
+//     attach_moments moved     has moved its code to memory without a file, as programs do that put it on huge pages
+//     attach_moments ended     reads the lines in a thread; main ends by pthread_exit
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -132,11 +135,37 @@ static int ServeOnce(const void* one, const void* other) {
   return 0;
 }
 
+// The alignment moves an allocator that is linked into the program: an entry that crosses the end of a page is refused.
+__attribute__((aligned(64))) static int MoveCode(void) {
+  FILE* const maps = fopen("/proc/self/maps", "r");
+  char line[4096], rights[5];
+  unsigned long start = 0, end = 0;
+  while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+    if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) == 3 && rights[2] == 'x') break;
+  }
+  if (maps != NULL) fclose(maps);
+  char* const copy = mmap(NULL, end - start, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return 1;
+  memcpy(copy, (void*)start, end - start);
+  return mprotect(copy, end - start, PROT_READ | PROT_EXEC) != 0 ||
+         mremap(copy, end - start, end - start, MREMAP_MAYMOVE | MREMAP_FIXED, (void*)start) == MAP_FAILED;
+}
+
+static void* ServeAndExit(void* unused) {
+  (void)unused;
+  Serve();
+  exit(mistakes != 0);
+}
+
 int main(int argc, char** argv) {
   setvbuf(stdin, NULL, _IONBF, 0);
   if (argc > 1 && strcmp(argv[1], "allocates") == 0) {
     Allocate();
     return 0;
+  }
+  if (argc > 1 && strcmp(argv[1], "moved") == 0) {
+    if (MoveCode() != 0) return 1;
+    argc = 1;
   }
   printf("ready\n");
   fflush(stdout);
@@ -146,6 +175,10 @@ int main(int argc, char** argv) {
     return 0;
   }
   pthread_t threads[2];
+  if (argc > 1 && strcmp(argv[1], "ended") == 0) {
+    pthread_create(threads, NULL, ServeAndExit, NULL);
+    pthread_exit(NULL);
+  }
   library = argc > 1 ? argv[1] : NULL;
   for (int i = 0; i < 2 && library != NULL; ++i) pthread_create(&threads[i], NULL, LoadAndUnload, NULL);
   Serve();

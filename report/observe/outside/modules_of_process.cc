@@ -68,22 +68,35 @@ void AddModulesAt(const std::vector<std::pair<uint64_t, std::string>>& first_pag
 
 void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo>* modules) {
   std::vector<std::pair<uint64_t, std::string>> first_pages;
-  std::set<absl::string_view> have_code;  // a linker maps whole libraries as data
+  std::set<absl::string_view> have_code;    // a linker maps whole libraries as data
+  std::vector<uint64_t> code_without_file;  // starts
   const std::string map = ReadWhole(absl::StrCat("/proc/", ThreadWithMemory(pid), "/maps"));
   for (const absl::string_view line : absl::StrSplit(map, '\n')) {
     // 7f00a000-7f00b000 r-xp 00001000 fe:00 1234   /usr/lib/libc.so.6
     const size_t path = line.find('/');
     const std::vector<absl::string_view> words = absl::StrSplit(line.substr(0, path), ' ', absl::SkipEmpty());
     uint64_t start = 0;
-    if (path != absl::string_view::npos && words.size() >= 5 && words[1].size() > 2 && words[1][2] == 'x')
-      have_code.insert(line.substr(path));
+    const bool is_code = words.size() >= 5 && words[1].size() > 2 && words[1][2] == 'x';
+    if (is_code && path != absl::string_view::npos) have_code.insert(line.substr(path));
+    if (is_code && path == absl::string_view::npos &&
+        absl::SimpleHexAtoi(words[0].substr(0, words[0].find('-')), &start))
+      code_without_file.push_back(start);
     if (path == absl::string_view::npos || words.size() < 5 || words[2] != "00000000" || words[1][0] != 'r' ||
         !absl::SimpleHexAtoi(words[0].substr(0, words[0].find('-')), &start)) {
       continue;
     }
     first_pages.emplace_back(start, std::string(line.substr(path)));
   }
-  std::erase_if(first_pages, [&](const auto& page) { return !have_code.contains(page.second); });
+  // A program may have moved its code to huge pages, which have no file.
+  const auto has_moved_code = [&](const auto& page) {
+    const std::vector<ModuleInfo::SegmentInfo> segments = ReadModuleAt(memory, page.first, page.second).segments;
+    return std::any_of(code_without_file.begin(), code_without_file.end(), [&](uint64_t at) {
+      return std::any_of(segments.begin(), segments.end(),
+                         [at](const auto& segment) { return at >= segment.start && at < segment.end; });
+    });
+  };
+  std::erase_if(first_pages,
+                [&](const auto& page) { return !have_code.contains(page.second) && !has_moved_code(page); });
   AddModulesAt(first_pages, memory, modules);
 }
 

@@ -1,0 +1,21 @@
+// Whether a control group has frozen a process (`docker pause`, `systemctl freeze`): no thread of it runs until it is thawed.
+#ifndef HOLDFAST_REPORT_RUN_FROZEN_GROUP_H_
+#define HOLDFAST_REPORT_RUN_FROZEN_GROUP_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+// "its control group /docker/4711 is frozen"; "": it is not, or that cannot be told. Both versions of control groups.
+std::string WhyFrozen(pid_t pid);
+
+// The path of a control group's folder, from a line of /proc/PID/cgroup and the text of /proc/self/mountinfo. `is_v2`: of the
+// hierarchy of version 2; else of the freezer of version 1. "": the line is of another hierarchy, or it is not mounted here.
+std::string GroupFolder(std::string_view line, std::string_view mounts, bool is_v2);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_RUN_FROZEN_GROUP_H_
