@@ -79,6 +79,7 @@ static void Wait(void) {
   used[0] = used[kUsed - 1] = 1;
   struct pollfd input = {.fd = 0, .events = POLLIN};
   for (int i = 0; i < 600 && poll(&input, 1, 50) == 0; ++i) swapcontext(&waits, &program);
+  swapcontext(&waits, &program);  // the other one looks once more
   msgctl(queue, IPC_RMID, NULL);
   _exit(is_changed);
 }
