@@ -109,10 +109,18 @@ uintptr_t ValueBefore(const uintptr_t* at, uintptr_t real_function) {
 
 // ---- One entry ----
 
+uintptr_t PageOf(const ImportEntry& entry) { return reinterpret_cast<uintptr_t>(entry.at) & ~(PageBytes() - 1); }
+
+bool IsReadable(const ImportingObject& object, const ImportEntry& entry) {
+  const auto at = reinterpret_cast<uintptr_t>(entry.at);
+  return (at >= object.relro_start && at < object.relro_end) || MayBeRead(PageOf(entry));
+}
+
 // Returns the function that the entry leads to; null: none of them.
 const WrappedFunction* FunctionOf(const ImportingObject& object, const ImportEntry& entry) {
   for (int i = buckets[BucketOf(entry.name)]; i != kNone; i = wrapped_functions[i].next) {
-    if (strcmp(kRealNames[i].name.text, entry.name) == 0 && LeadsTo(object, entry, *RealFunction(i)))
+    if (strcmp(kRealNames[i].name.text, entry.name) == 0 && IsReadable(object, entry) &&
+        LeadsTo(object, entry, *RealFunction(i)))
       return &wrapped_functions[i];
   }
   return nullptr;
@@ -145,9 +153,12 @@ void RestoreEntry(const ImportingObject& object, const ImportEntry& entry, void*
   auto* pass = static_cast<Pass*>(given);
   for (int i = buckets[BucketOf(entry.name)]; i != kNone; i = wrapped_functions[i].next) {
     const WrappedFunction& function = wrapped_functions[i];
-    if (function.turn != pass->turn || strcmp(kRealNames[i].name.text, entry.name) != 0 ||
-        *entry.at != reinterpret_cast<uintptr_t>(function.wrapper))
-      continue;
+    if (function.turn != pass->turn || strcmp(kRealNames[i].name.text, entry.name) != 0) continue;
+    if (!IsReadable(object, entry)) {
+      ++pass->changes.refused;  // perhaps
+      return;
+    }
+    if (*entry.at != reinterpret_cast<uintptr_t>(function.wrapper)) continue;
     Store(object, entry.at, ValueBefore(entry.at, RealOf(function)), &pass->changes);
     return;
   }
@@ -179,9 +190,8 @@ struct SealedEntries {
 };
 void CountIfSealed(const ImportingObject& object, const ImportEntry& entry, void* given) {
   auto* sealed = static_cast<SealedEntries*>(given);
-  const auto at = reinterpret_cast<uintptr_t>(entry.at);
-  if (at < object.relro_start || at >= object.relro_end || FunctionOf(object, entry) == nullptr) return;
-  const uintptr_t page = at & ~(PageBytes() - 1);
+  if (FunctionOf(object, entry) == nullptr) return;
+  const uintptr_t page = PageOf(entry);
   // The page is read-only, so mprotect changes nothing. It fails if nobody can change the page (mseal).
   if (page != std::exchange(sealed->page, page))
     sealed->is_sealed = !IsWritable(page) && SyscallFailed(RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ));
@@ -192,7 +202,7 @@ void CountIfSealed(const ImportingObject& object, const ImportEntry& entry, void
 uint64_t FindSealed() {
   // Kernels that cannot say whether a page is writable have no mseal.
   uint64_t refused = 0;
-  const bool may_be_sealed = IsWritable(reinterpret_cast<uintptr_t>(&refused) & ~(PageBytes() - 1));
+  const bool may_be_sealed = TellsWhatIsWritable();
   uint32_t number = 0;
   for (const link_map* map = FirstObject(); map != nullptr && number < kMaxNumbered; map = map->l_next, ++number) {
     ImportingObject object;

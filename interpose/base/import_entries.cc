@@ -138,11 +138,22 @@ bool IsWritable(uintptr_t page) {
   return !SyscallFailed(RawSyscall(SYS_madvise, page, PageBytes(), kPopulateWrite));
 }
 
+bool TellsWhatIsWritable() {
+  uintptr_t own = 0;
+  return IsWritable(reinterpret_cast<uintptr_t>(&own) & ~(PageBytes() - 1));
+}
+
+bool MayBeRead(uintptr_t page) {
+  constexpr int kPopulateRead = 22;
+  return !SyscallFailed(RawSyscall(SYS_madvise, page, PageBytes(), kPopulateRead)) || !TellsWhatIsWritable();
+}
+
 bool StoreEntry(const ImportingObject& object, uintptr_t* entry, uintptr_t value) {
   const auto at = reinterpret_cast<uintptr_t>(entry);
   const uintptr_t page = at & ~(PageBytes() - 1);
-  // Who made such a page writable may write to it again.
-  const bool sealed = at >= object.relro_start && at < object.relro_end && !IsWritable(page);
+  // Who made such a page writable may write to it again. A program may protect its own data, too.
+  const bool in_relro = at >= object.relro_start && at < object.relro_end;
+  const bool sealed = (in_relro || TellsWhatIsWritable()) && !IsWritable(page);
   if (sealed && SyscallFailed(RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ | PROT_WRITE))) return false;
   __atomic_store_n(entry, value, __ATOMIC_RELEASE);
   if (sealed) RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ);

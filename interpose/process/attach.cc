@@ -33,8 +33,8 @@ constinit std::atomic<bool> is_busy{false};
 // ---- Children of fork ----
 //
 // A call takes the dynamic linker's lock. A child that is forked meanwhile gets a copy of the lock, taken for good, and its
-// first dlopen would wait for ever. So a fork waits for the call to end, and a call for the forks that have begun; both
-// at most about 100 ms. (Not for the dlopen that brings the library.)
+// first dlopen would wait for ever. So a fork waits for the call to end, at most about 100 ms, and a call for the
+// forks that have begun, 10 ms at a time. (Not for the dlopen that brings the library.)
 
 constexpr int kSleeps = 2000;
 constinit std::atomic<uint32_t> forks{0};  // threads between the handlers before and after fork
@@ -59,8 +59,16 @@ void InAnyChild() {
   forks.store(0);
   is_busy.store(false);  // the thread that had it is not here
 }
-void AwaitForks() {
-  AwaitBounded(kSleeps, [] { return forks.load() == 0; });
+// For about 10 ms: a fork may wait for the program, in a handler of its own. False: one is still under way. A borrowed thread does
+// not sleep in nanosleep, which would change how its interrupted system call continues.
+bool AwaitForks() {
+  constexpr int kLooks = 100;
+  const timespec pause = {0, 50'000};
+  for (int i = 0; i < kLooks; ++i) {
+    if (forks.load() == 0) return true;
+    RawSyscall(SYS_ppoll, 0, 0, &pause, 0, 0);
+  }
+  return false;
 }
 
 void WatchForks() {
@@ -73,7 +81,6 @@ void WatchForks() {
 AttachResult Begin(AttachCall* call) {
   if (!was_attached) {
     WatchForks();
-    AwaitForks();
     StartLate(call->variables);
   }
   if (hot_size_limit == 0 || passes_through) return AttachResult::kDormant;
@@ -134,6 +141,28 @@ AttachResult Attach(AttachCall* call) {
   return AttachResult::kDone;
 }
 
+using MutexFunction = int (*)(void*);
+
+void ReleaseLinker(AttachCall* call) {
+  for (uint64_t* lock : {&call->held_locks[1], &call->held_locks[0]}) {
+    if (*lock == 0) continue;
+    reinterpret_cast<MutexFunction>(call->unlock)(reinterpret_cast<void*>(*lock));
+    *lock = 0;
+  }
+}
+
+bool TakeLinker(AttachCall* call) {
+  if (call->trylock == 0 || call->held_locks[0] != 0) return true;
+  for (int i = 0; i < 2; ++i) {
+    if (reinterpret_cast<MutexFunction>(call->trylock)(reinterpret_cast<void*>(call->linker_locks[i])) != 0) {
+      ReleaseLinker(call);
+      return false;
+    }
+    call->held_locks[i] = call->linker_locks[i];
+  }
+  return true;
+}
+
 AttachResult Detach(AttachCall* call) {
   IsExcludedChild();  // before the step changes
   if (step == Step::kDetached) return AttachResult::kAlready;
@@ -162,9 +191,14 @@ extern "C" HOLDFAST_EXPORT void holdfast_attach_v1(AttachCall* call) {
   } else {
     // The thread is on a borrowed stack. Nothing that it learns about its stack here may stay.
     const ThreadState before = thread_state;
-    AwaitForks();
-    call->result = call->action == AttachAction::kAttach ? Attach(call) : Detach(call);
+    if (AwaitForks() && TakeLinker(call)) {
+      call->result = call->action == AttachAction::kAttach ? Attach(call) : Detach(call);
+    } else {
+      call->result = AttachResult::kThreadIsBusy;
+      call->is_program_busy = 1;
+    }
     thread_state = before;
+    ReleaseLinker(call);
     is_busy.store(false, std::memory_order_release);
   }
   errno = kept;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -176,11 +177,25 @@ class Checker {
            (own.st_ino != its.st_ino || own.st_dev != its.st_dev);
   }
 
+  // Unknown, and false, if the kernel was built without kcmp.
+  bool SharesMemoryWithParent() const {
+    constexpr int kMemory = 1;  // KCMP_VM
+    pid_t parent = 0;
+    return absl::SimpleAtoi(StatusField(process_, "PPid"), &parent) && parent > 0 &&
+           syscall(SYS_kcmp, pid_, parent, kMemory, 0, 0) == 0;
+  }
+
   void Surroundings(bool detaches) {
     struct stat own, its;
     const bool has_other_root = stat("/", &own) == 0 && stat((root_ + "/").c_str(), &its) == 0 &&
                                 (own.st_ino != its.st_ino || own.st_dev != its.st_dev);
-    if (IsElsewhere("user")) {
+    if (!detaches && SharesMemoryWithParent()) {
+      Refuse("parent",
+             fmt::format("is a child of vfork, and shares the memory of process {0}. Attach that one: holdfast attach "
+                         "{0}",
+                         StatusField(process_, "PPid")));
+    }
+    if (IsElsewhere("user") && !detaches) {
       Refuse(
           "namespace",
           "has another user namespace (a rootless container), so its tables belong to a user that differs inside and "
@@ -557,6 +572,7 @@ class Checker {
       code = ProcessCode::Read(pid_);
     }
     if (!code.ok()) return Refuse("threads", std::string(code.status().message()));
+    if ((*code)->addresses().linker_locks[0] == 0) return Refuse("threads", kNoLinkerLocks);
     const std::vector<ThreadChoice> choices = ChooseThreads(pid_, code->get());
     if (choices.empty() || !choices[0].why.empty()) {
       check_.findings.Note(

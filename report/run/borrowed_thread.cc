@@ -55,6 +55,28 @@ holdfast_borrowed_code:
   cmpl $2, 220(%rbx)
   je 2f
 10:
+  cmpq $0, 64(%rbx)
+  jnz 17f
+  mov 48(%rbx), %rbp
+  mov 224(%rbx), %rdi
+  test %rdi, %rdi
+  jz 12f
+  call *240(%rbx)
+  test %eax, %eax
+  jnz 13f
+  mov 224(%rbx), %rdi
+  mov %rdi, 80(%rbp)
+  mov 232(%rbx), %rdi
+  call *240(%rbx)
+  test %eax, %eax
+  jz 14f
+13:
+  movl $1, 256(%rbx)
+  jmp 2f
+14:
+  mov 232(%rbx), %rdi
+  mov %rdi, 88(%rbp)
+12:
   mov $-1, %r14
   mov 120(%rbx), %r15
   test %r15, %r15
@@ -116,8 +138,9 @@ holdfast_borrowed_code:
   mov %rax, 64(%rbx)
   test %rax, %rax
   jz 1f
+17:
   mov 48(%rbx), %rdi
-  call *%rax
+  call *64(%rbx)
   jmp 2f
 1:
   call *24(%rbx)
@@ -131,6 +154,17 @@ holdfast_borrowed_code:
   mov $3, %eax
   syscall
 2:
+  mov 48(%rbx), %rbp
+  mov 88(%rbp), %rdi
+  test %rdi, %rdi
+  jz 15f
+  call *72(%rbp)
+15:
+  mov 80(%rbp), %rdi
+  test %rdi, %rdi
+  jz 16f
+  call *72(%rbp)
+16:
   mov 160(%rbx), %rax
   test %rax, %rax
   jz 9f
@@ -147,7 +181,7 @@ holdfast_borrowed_code:
   syscall
   mov %rbx, %rsi
   mov 176(%rbx), %rdi
-  mov $232, %ecx
+  mov $264, %ecx
   rep movsb
   mov 48(%rbx), %rsi
   mov 184(%rbx), %rdi
@@ -204,7 +238,7 @@ constexpr int64_t kTracerPatienceNs = 2'000'000'000;  // for how long the thread
 struct CallBlock {
   uint64_t errno_location, dlopen, dlsym, dlerror;  // 0
   uint64_t path, name, call;                        // 32
-  uint64_t handle, function, error;                 // 56: results
+  uint64_t handle, function, error;                 // 56: results. Function: not 0 if it is only to be called
   uint64_t begun;                                   // 80
   timespec patience;                                // 88: of ppoll, which leaves the call to be restarted as it is
   uint64_t frame;                                   // 104
@@ -214,15 +248,19 @@ struct CallBlock {
   uint64_t all_signals;                             // 152: blocked while the thread waits for us, so that it is here
   int64_t dlerror_from_errno, dlerror_before;       // 160: 0 if unknown; what was there
   // On the thread's own stack: copies of this block and of the AttachCall, which outlive the memory; and the CallEnd.
-  uint64_t block_copy, call_copy, call_bytes;  // 176
-  uint64_t library_end;                        // 200: the address of AttachCall::end
-  uint64_t call_end;                           // 208
-  int32_t asks_time, time;                     // 216: not 0: ask PR_GET_TSC first; the answer
-  uint64_t reserved;                           // 224
+  uint64_t block_copy, call_copy, call_bytes;     // 176
+  uint64_t library_end;                           // 200: the address of AttachCall::end
+  uint64_t call_end;                              // 208
+  int32_t asks_time, time;                        // 216: not 0: ask PR_GET_TSC first; the answer
+  uint64_t linker_locks[2], trylock, unused_too;  // 224: locks 0 if unknown
+  uint64_t is_program_busy;                       // 256: a result
 };
-static_assert(sizeof(CallBlock) == 232 && offsetof(CallBlock, block_copy) == 176 &&
-              offsetof(CallBlock, library_end) == 200 && offsetof(CallBlock, call_end) == 208 &&
-              offsetof(CallBlock, asks_time) == 216 && offsetof(CallEnd, done) == 32);
+static_assert(sizeof(CallBlock) == 264 && offsetof(CallBlock, linker_locks) == 224 &&
+              offsetof(CallBlock, trylock) == 240 && offsetof(CallBlock, is_program_busy) == 256 &&
+              offsetof(AttachCall, unlock) == 72 && offsetof(AttachCall, held_locks) == 80 &&
+              offsetof(CallBlock, block_copy) == 176 && offsetof(CallBlock, library_end) == 200 &&
+              offsetof(CallBlock, call_end) == 208 && offsetof(CallBlock, asks_time) == 216 &&
+              offsetof(CallEnd, done) == 32);
 static_assert(offsetof(CallBlock, path) == 32 && offsetof(CallBlock, handle) == 56 &&
               offsetof(CallBlock, begun) == 80 && offsetof(CallBlock, patience) == 88 &&
               offsetof(CallBlock, frame) == 104 && offsetof(CallBlock, image) == 112 &&
@@ -616,6 +654,10 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   CallBlock block{};
   block.errno_location = code.errno_location, block.dlopen = code.dlopen, block.dlsym = code.dlsym;
   block.dlerror = code.dlerror;
+  block.linker_locks[0] = code.linker_locks[0], block.linker_locks[1] = code.linker_locks[1];
+  block.trylock = code.trylock;
+  // A loaded library is called as it is.
+  if (code.attach != 0) block.handle = code.attach, block.function = code.attach;
   const std::string path(call.image.empty() ? call.library : kMemoryFilePath);
   block.path = add(path.c_str(), path.size() + 1);
   block.path_end = block.path + path.size();
@@ -630,6 +672,9 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   request.action = call.action;
   request.variables = reinterpret_cast<const char* const*>(list);
   request.out_id = call.out_id;
+  request.unlock = code.unlock;
+  if (code.linker_locks[0] != 0) request.trylock = code.trylock;
+  request.linker_locks[0] = code.linker_locks[0], request.linker_locks[1] = code.linker_locks[1];
   // A newer library may know more fields.
   std::vector<unsigned char> request_bytes(sizeof request + kLaterFieldBytes);
   memcpy(request_bytes.data(), &request, sizeof request);
@@ -709,7 +754,7 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
       next_look = now + kLookPatienceMs;
     }
     if (now > end || !frozen.empty()) {
-      // Another thread has the dynamic linker's lock, or nobody runs. This one finishes the call and continues by itself.
+      // Another thread has a lock of the dynamic linker, or nobody runs. This one finishes the call and continues by itself.
       s.StopFrozen();
       return absl::DeadlineExceededError(
           frozen.empty()
@@ -748,15 +793,20 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   }
   if (block.time == PR_TSC_SIGSEGV)
     return absl::FailedPreconditionError("may not read the time (PR_SET_TSC). Start it with holdfast run");
+  if (block.is_program_busy != 0) return LibraryAnswer{.result = AttachResult::kThreadIsBusy, .is_program_busy = true};
   if (block.memory_error != 0) {
     return absl::UnavailableError(
         fmt::format("it may not make a file in memory ({})", strerror(static_cast<int>(-block.memory_error))));
   }
   if (block.handle == 0) return absl::UnavailableError(error.empty() ? "the library cannot be loaded" : error);
   if (block.function == 0) return absl::UnavailableError("the loaded library is of another version of holdfast");
-  return LibraryAnswer{answered.result,      answered.redirected,
-                       answered.refused,     reinterpret_cast<uint64_t>(answered.patches),
-                       answered.patch_count, answered.entries};
+  return LibraryAnswer{.result = answered.result,
+                       .redirected = answered.redirected,
+                       .refused = answered.refused,
+                       .patches = reinterpret_cast<uint64_t>(answered.patches),
+                       .patch_count = answered.patch_count,
+                       .entries = answered.entries,
+                       .is_program_busy = answered.is_program_busy != 0};
 }
 
 #else

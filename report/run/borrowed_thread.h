@@ -16,12 +16,16 @@
 // an interrupted system call with the time that is left. Each stop costs two changes of the thread on the processor, about
 // 1 ms where all processors are busy, so there are few: one before the call, four for two mmaps, one after it.
 //
+// The code first takes the locks of the dynamic linker, and gives up if another thread has one of them: that thread may run a
+// constructor of the program, which may wait for a lock that the borrowed thread holds. If the library is loaded, it does so.
+//
 // One thread of the tool, from Stop to the destructor.
 #ifndef HOLDFAST_REPORT_RUN_BORROWED_THREAD_H_
 #define HOLDFAST_REPORT_RUN_BORROWED_THREAD_H_
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -40,8 +44,12 @@ struct CodeAddresses {
   uint64_t errno_location = 0, dlopen = 0, dlsym = 0, dlerror = 0;
   // How far after errno the thread keeps what dlerror will say, which a call of the dynamic linker changes; 0: unknown.
   int64_t dlerror_from_errno = 0;
-  uint64_t syscall_and_return = 0;  // "syscall; ret"
-  uint64_t return_from_signal = 0;  // "mov $15, %rax; syscall"
+  // The mutexes that dlopen and dl_iterate_phdr hold while they call the program (linker_locks.h); 0: unknown.
+  std::array<uint64_t, 2> linker_locks{};
+  uint64_t trylock = 0, unlock = 0;  // of a pthread_mutex_t
+  uint64_t attach = 0;               // kAttachFunction, if the library is loaded
+  uint64_t syscall_and_return = 0;   // "syscall; ret"
+  uint64_t return_from_signal = 0;   // "mov $15, %rax; syscall"
 };
 
 // The library as a file in memory: "/memfd:libholdfast.so (deleted)" in the memory map. A library that is loaded is found by
@@ -71,7 +79,8 @@ struct LibraryAnswer {
   uint64_t refused = 0;
   uint64_t patches = 0;  // kPatch: their address in the process
   uint32_t patch_count = 0;
-  uint32_t entries = 0;  // kNoEntries: why
+  uint32_t entries = 0;          // kNoEntries: why
+  bool is_program_busy = false;  // kThreadIsBusy: another thread uses the dynamic linker, or forks
 };
 
 class BorrowedThread {

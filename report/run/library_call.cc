@@ -41,6 +41,7 @@ namespace holdfast {
 namespace {
 
 constexpr int kStopPatienceMs = 100;
+constexpr int64_t kPauseMs = 2, kLongestPauseMs = 64;
 // For so long only threads are stopped that lose nothing by it.
 constexpr int64_t kHarmlessMs = 300;
 // A program that has just begun has not mapped its libraries yet. A guess, for a busy machine.
@@ -161,32 +162,41 @@ class Caller {
         nanosleep(&kLittle, nullptr);
         continue;
       }
+      // Without the locks, what was begun can still be ended.
+      if ((*code_)->addresses().linker_locks[0] == 0 && call_.action == AttachAction::kAttach)
+        return absl::FailedPreconditionError(kNoLinkerLocks);
       const bool is_patient = NowNs() / 1000 - begun_us_ < kHarmlessMs * 1000;
       const std::vector<ThreadChoice> choices = ChooseThreads(pid_, code_->get());
       if (choices.empty()) return absl::NotFoundError("it has ended");
-      // A thread that loads a library holds the dynamic linker's lock, and may wait for the thread that would be borrowed.
+      // A thread that loads a library holds the dynamic linker's lock, so a call would end at once.
       const bool loads = std::any_of(choices.begin(), choices.end(),
                                      [](const ThreadChoice& choice) { return choice.why == kCalledByLinker; });
       // Before the stop: it takes 30 us for each thread.
       if (FiltersChanged(call_.filters, CountFilters(pid_))) return OtherFilter();
+      bool has_patched = false;
       for (const ThreadChoice& choice : choices) {
         if (loads || !choice.why.empty() || avoided_.contains(choice.thread) || unexamined_.contains(choice.thread) ||
             (is_patient && choice.cost != BorrowingCost::kNothing))
           continue;
         absl::StatusOr<bool> called = Try(choice, code_->get());
         if (unstoppable_ != 0 || !called.ok()) return called.status();
+        if (is_program_busy_) break;
         if (!*called) continue;
         if (outcome_.answer.result != AttachResult::kPatch) return outcome_;
         if (absl::Status status = Patch(); !status.ok()) return status;
-        break;  // to call again
+        has_patched = true;
+        break;  // to call again, however late it is
       }
-      if (NowNs() / 1000 > end_us_) {
+      if (NowNs() / 1000 > end_us_ && !has_patched) {
         const std::string why = WhyNone(choices);
         return unexamined_.empty() && !AreAllUnwalkable(choices) ? absl::UnavailableError(why)
                                                                  : absl::FailedPreconditionError(why);
       }
-      constexpr timespec kPause = {0, 2'000'000};
-      nanosleep(&kPause, nullptr);
+      // A thread that loads libraries all the time would otherwise have the same other thread stopped again and again.
+      pause_ms_ = is_program_busy_ ? std::min<int64_t>(2 * pause_ms_, kLongestPauseMs) : kPauseMs;
+      is_program_busy_ = false;
+      const timespec pause = {0, pause_ms_ * 1'000'000};
+      nanosleep(&pause, nullptr);
     }
   }
   const CallOutcome& outcome() const { return outcome_; }
@@ -231,7 +241,9 @@ class Caller {
     if (!answer.ok()) return answer.status();
     outcome_.answer = *answer;
     if (answer->result == AttachResult::kThreadIsBusy) {
-      why_ = "is inside the library";
+      is_program_busy_ = answer->is_program_busy;
+      why_ = answer->is_program_busy ? "would wait for another thread, which uses the dynamic linker or forks"
+                                     : "is inside the library";
       return false;
     }
     return true;
@@ -301,6 +313,8 @@ class Caller {
   CallOutcome outcome_;
   pid_t unstoppable_ = 0;
   bool has_begun_ = false;
+  bool is_program_busy_ = false;  // at the last try
+  int64_t pause_ms_ = kPauseMs;
   std::string why_;
   std::set<pid_t> unexamined_;  // threads with a filter, which began after the filters were read
 };

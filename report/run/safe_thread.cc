@@ -23,6 +23,7 @@
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
+#include "report/run/linker_locks.h"
 #include "report/run/search_order.h"
 #include "report/run/static_tls.h"
 #include "sampler/contract/records.h"
@@ -227,6 +228,7 @@ absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
       if (libc == nullptr || is_listed(module)) libc = &module;
     } else if (name.starts_with("ld-linux") || name.starts_with("ld-2.")) {
       part = Part::kLinker;
+      if (code->addresses_.linker_locks[0] == 0) code->addresses_.linker_locks = LinkerLocks(pid, module);
     } else if (!IsHoldfastLibrary(module.path) && DefinesMalloc(pid, module)) {
       // The first module is the executable.
       if (&module == &code->modules_[0]) {
@@ -239,6 +241,7 @@ absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
   }
   if (libc == nullptr) return absl::NotFoundError("it uses no shared glibc");
   if (const absl::Status status = code->ReadLibc(*libc); !status.ok()) return status;
+  code->FindOwnLibrary();
   return code;
 }
 
@@ -254,6 +257,8 @@ absl::Status ProcessCode::ReadLibc(const ModuleInfo& libc) {
   for (const auto& [name, address] : {std::pair("dlopen", &addresses_.dlopen),
                                       {"dlsym", &addresses_.dlsym},
                                       {"dlerror", &addresses_.dlerror},
+                                      {"pthread_mutex_trylock", &addresses_.trylock},
+                                      {"pthread_mutex_unlock", &addresses_.unlock},
                                       {"__errno_location", &addresses_.errno_location}}) {
     const auto found = libc_names_->FunctionCalled(name);
     if (!found.has_value()) return absl::NotFoundError(fmt::format("its libc has no function {}", name));
@@ -261,6 +266,23 @@ absl::Status ProcessCode::ReadLibc(const ModuleInfo& libc) {
   }
   addresses_.dlerror_from_errno = DlerrorFromErrno(pid_, libc);
   return FindInstructions(libc);
+}
+
+// A library that dlopen still loads may not be called: it is mapped before its addresses are filled in. Nothing is being loaded
+// when the lock is free.
+void ProcessCode::FindOwnLibrary() {
+  const auto own = std::find_if(modules_.begin(), modules_.end(),
+                                [](const ModuleInfo& module) { return IsHoldfastLibrary(module.path); });
+  uint32_t lock = 0;
+  if (own == modules_.end() || addresses_.linker_locks[0] == 0 ||
+      !memory_.Read(addresses_.linker_locks[0], &lock, sizeof lock) || lock != 0)
+    return;
+  const auto symbols = SymbolsOf(pid_, *own);
+  const auto function = symbols.ok() ? (*symbols)->FunctionCalled(kAttachFunction) : std::nullopt;
+  // A load that fails unmaps it.
+  char code = 0;
+  if (function.has_value() && memory_.Read(own->bias + function->start, &code, sizeof code))
+    addresses_.attach = own->bias + function->start;
 }
 
 absl::Status ProcessCode::FindInstructions(const ModuleInfo& libc) {
@@ -342,6 +364,20 @@ bool ProcessCode::IsOfLibc(pid_t thread, uint64_t thread_pointer) const {
   return false;
 }
 
+// Whether the outermost frame, which returns to `pc`, is one in which threads begin. In _start a "hlt" follows the call of
+// libc's function that calls main; in clone and clone3, the system call that ends the thread.
+bool ProcessCode::BeginsThread(uint64_t pc) const {
+  constexpr uint64_t kLongestStart = 128;
+  constexpr unsigned char kHalt = 0xf4, kRexW = 0x48;
+  constexpr std::array<unsigned char, 9> kExit = {0x89, 0xc7, 0xb8, SYS_exit, 0, 0, 0, 0x0f, 0x05};  // mov %eax, %edi …
+  if (pc - entry_ < kLongestStart) return true;
+  std::array<unsigned char, 1 + kExit.size()> code{};
+  if (!memory_.Read(pc, code.data(), code.size())) return false;
+  const auto* const after = code.data() + (code[0] == kRexW ? 1 : 0);
+  if (PartOf(pc - 1) == Part::kLibc) return std::equal(kExit.begin(), kExit.end(), after);
+  return code[0] == kHalt;
+}
+
 std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call) {
   if (!in_call) {
     if (has_allocator_in_program_) return "runs, and may be inside the allocator of its executable";
@@ -361,11 +397,12 @@ std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_poi
   const StackInfo stack = stacks_.Walk(memory_, modules_, pc + 1, sp);
   if (stack.truncated) return std::string(kCannotBeWalked);
   const auto& frames = stack.frames;
+  // A coroutine may run on a part of the thread's own stack, below which is something else.
+  if (frames.empty() || !BeginsThread(frames.back() & kPcMask)) return "runs on another stack than its own";
   std::vector<Part> parts;
   for (const TaggedPc frame : frames) parts.push_back(PartOf((frame & kPcMask) - 1));
   // main's outermost frames are _start, in the executable, and the functions of libc that call main.
-  constexpr uint64_t kLongestStart = 128;
-  if (!frames.empty() && (frames.back() & kPcMask) - entry_ < kLongestStart) parts.pop_back();
+  if (parts.back() == Part::kProgram) parts.pop_back();
   if (std::find(parts.begin(), parts.end(), Part::kLinker) != parts.end()) return std::string(kCalledByLinker);
   if (std::find(parts.begin(), parts.end(), Part::kAllocator) != parts.end()) return "is inside the allocator";
   size_t first = 0;

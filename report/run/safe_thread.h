@@ -38,6 +38,9 @@ namespace holdfast {
 // Why a thread that loads a library may not be borrowed, and no other thread of its process either.
 inline constexpr std::string_view kCalledByLinker = "was called by the dynamic linker";
 inline constexpr std::string_view kCannotBeWalked = "has a stack that cannot be walked";
+// Why nothing is attached if CodeAddresses::linker_locks are unknown.
+inline constexpr char kNoLinkerLocks[] =
+    "the locks of its dynamic linker were not found: its glibc is built in another way. Start it with holdfast run";
 
 class ProcessCode {
  public:
@@ -58,6 +61,8 @@ class ProcessCode {
   enum class Part : uint8_t { kProgram, kLibc, kLinker, kAllocator, kNowhere };
   explicit ProcessCode(pid_t pid);
   absl::Status ReadLibc(const ModuleInfo& libc);
+  void FindOwnLibrary();
+  bool BeginsThread(uint64_t pc) const;
   absl::Status FindInstructions(const ModuleInfo& libc);
   Part PartOf(uint64_t pc) const;
   // Whether the stack has room, and is the thread's own: the place below a coroutine's may belong to something else.

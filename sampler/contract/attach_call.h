@@ -56,6 +56,13 @@ struct AttachCall {
   FolderId out_id;
   // The library's answer: code that ends the call, with a CallEnd in rbx. Null, also from older libraries: there is none.
   void (*end)();
+  // The two locks that the dynamic linker holds while it calls the program, with pthread_mutex_trylock and unlock; 0: unknown.
+  // A thread that waited for one might have the lock of the program for which the other thread waits there, so they are only
+  // tried. Whoever takes one writes it to `held_locks`: the tool's code, where it has to load the library first, or the
+  // library. The library unlocks them while forks still wait for the call: a child would get a locked copy.
+  uint64_t unlock, held_locks[2];
+  uint64_t trylock, linker_locks[2];
+  uint64_t is_program_busy;  // kThreadIsBusy: another thread has one of them, or forks, so no thread can make the call
 };
 
 // On the stack of the borrowed thread. The thread unmaps the memory of the call and waits for the tool, which restores it. If

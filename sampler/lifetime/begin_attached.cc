@@ -8,6 +8,7 @@
 #include "sampler/process/enter.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
+#include "sampler/record/exact.h"
 #include "sampler/record/heap.h"
 #include "sampler/record/maps.h"
 #include "sampler/table/shared_table.h"
@@ -28,6 +29,7 @@ static void NoteDetached(bool is_detached) {
 
 bool BeginAttached() {
   ThreadState& thread = thread_state;
+  process.detached.store(false, std::memory_order_relaxed);
   process.options.profiles |= kAttachedBit;  // for the table, and for those of forked children
   if (CurrentTable() == nullptr) {
     if (!EnterSlow(thread)) return false;
@@ -50,7 +52,11 @@ bool BeginAttached() {
   return true;
 }
 
-void EndAttached() { NoteDetached(true); }
+void EndAttached() {
+  process.detached.store(true, std::memory_order_relaxed);
+  PauseExact();
+  NoteDetached(true);
+}
 
 void GiveOutFolder(const char* const* environment, FolderId id) {
   if (id.known()) UseOutFolderId(id);

@@ -44,6 +44,8 @@ struct Process {
   char exporter[640] = {};         // path of the `holdfast` tool; empty = start none
   bool exporter_is_named = false;  // by a variable that names another one than beside the library
   bool reads_thread_pointer = false;
+  // Nothing new is recorded, though pointers that the program took while attached still lead here.
+  std::atomic<bool> detached{false};
 };
 
 extern HOLDFAST_HIDDEN Process process;

@@ -251,6 +251,11 @@ void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count
   exact_interval_count.store(interval_count, std::memory_order_release);
 }
 
+void PauseExact() {
+  constexpr uint32_t kNoCount = UINT32_MAX;
+  if (ExactBegun()) exact_interval_count.store(kNoCount, std::memory_order_relaxed);
+}
+
 Shadowed TakeExact(SharedTable* table, const void* block) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);

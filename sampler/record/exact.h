@@ -35,6 +35,9 @@ namespace holdfast {
 // TableHeader::heap_interval_count when the newest interval was last seen to be 1; 0: it never was.
 extern HOLDFAST_HIDDEN std::atomic<uint32_t> exact_interval_count;
 
+// Sends allocations to the long path until a sample at interval 1 is recorded there again. Recorded blocks stay known.
+void PauseExact();
+
 // Whether any block may have been recorded on the short path.
 inline bool ExactBegun() { return exact_interval_count.load(std::memory_order_relaxed) != 0; }
 

@@ -66,9 +66,9 @@ bool HeapEventDue(size_t bytes) {
   const OwnFloats floats;
   ThreadState& thread = thread_state;
   const uint32_t before = thread.epoch;
-  if (!EnterSlow(thread)) {
-    // Switched off: the next check is far away. Or a signal handler inside a sample of this thread: its event is lost,
-    // and the next gap is drawn as usual.
+  if (!EnterSlow(thread) || process.detached.load(std::memory_order_relaxed)) {
+    // Switched off: the next check is far away. Or detached, or a signal handler inside a sample of this thread: its event is
+    // lost, and the next gap is drawn as usual.
     constexpr int64_t kForGood = int64_t{1} << 40;
     const Gap next = process.recording.load(std::memory_order_relaxed)
                          ? DrawGap(process.options.heap_interval, &thread.random)

@@ -22,7 +22,7 @@ namespace holdfast {
 
 // Whether anything is to be recorded at all.
 inline bool RecordsMappings() {
-  return process.recording.load(std::memory_order_relaxed) &&
+  return process.recording.load(std::memory_order_relaxed) && !process.detached.load(std::memory_order_relaxed) &&
          (process.options.profiles & KindBit(ProfileKind::kMap)) != 0;
 }
 

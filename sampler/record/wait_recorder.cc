@@ -152,6 +152,7 @@ bool LeaveCurrent(ThreadState& thread, WaitState* wait, int64_t end_ns) {
 SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait) {
   *wait = {};
   if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread) ||
+      process.detached.load(std::memory_order_relaxed) ||
       (process.options.lock_interval_ns == 0 && CurrentTable() == nullptr) ||
       (UNLIKELY(process.libc == Libc::kOther) && kind <= WaitKind::kSpin))
     return nullptr;

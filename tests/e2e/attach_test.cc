@@ -281,6 +281,25 @@ TEST_F(Attach, ChangesNothingInAProgramThatWasExecutedMeanwhile) {
   EXPECT_TRUE(running.Wait().exited(0));
 }
 
+// Its memory is its parent's, where the library would remain.
+TEST_F(Attach, OfAChildOfVforkIsRefused) {
+  if (access(ProgramPath("stopped_rarely").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
+  Running running(CommandFor(Launch::kBare, {"stopped_rarely", "vfork"}));
+  ASSERT_TRUE(running.WaitForOutput("ready vfork\n"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  Line(running, 1);
+  std::string child;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + Pid(running) + "/task")) {
+    if (std::istringstream children(ReadFile(thread.path().string() + "/children")); children >> child) break;
+  }
+  ASSERT_NE(child, "");
+  const RunResult attached = RunTool({"attach", child, "-o", out(), "--tables", tables()});
+  EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+  EXPECT_THAT(attached.err, HasSubstr("shares the memory of process " + Pid(running) + ". Attach that one"));
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 // All threads were stopped for less than this, all stops together.
 void ExpectRarelyStopped(const RunResult& attached, double most_ms) {
   ASSERT_TRUE(attached.exited(0)) << attached.Describe();
@@ -720,7 +739,8 @@ TEST_F(Attach, IsRefusedWhereACallWouldEndTheProgram) {
       {"dispatch", "Syscall User Dispatch"},
       {"clock", "PR_SET_TSC"},
       {"pointer", "was not made by the C library"},
-      {"coroutine", "the last one has little stack left, or runs on another one than its own"}};
+      {"coroutine", "the last one has little stack left, or runs on another one than its own"},
+      {"inner", "the last one runs on another stack than its own"}};
   for (const auto& [how, why] : cases) {
     SCOPED_TRACE(how);
     Running running(CommandFor(Launch::kBare, {"attach_harms", how}));
@@ -1630,6 +1650,76 @@ TEST_F(Attach, LeavesTheLinkersLockFreeInForkedChildren) {
   running.CloseInput();
   EXPECT_TRUE(running.WaitForOutput("0 hang"));
   EXPECT_TRUE(running.Wait().exited(0));
+}
+
+TEST_F(Attach, OfAProgramThatProtectsItsPointers) {
+  for (const std::string when : {"before", "between"}) {
+    for (const std::string rights : {"read", "none"}) {
+      Running running(CommandFor(Launch::kBare, {"protected_pointers"}));
+      ASSERT_TRUE(running.WaitForOutput("ready"));
+      if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+      int lines = 0;
+      const auto send = [&](const std::string& line) {
+        running.Write(line + "\n");
+        ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(++lines) + "\n"))
+            << when << " " << rights << " " << line;
+      };
+      if (when == "before") send(rights);
+      const RunResult attached = AttachTo(running);
+      EXPECT_TRUE(attached.exited(0)) << when << " " << rights << attached.Describe();
+      if (when == "between") send(rights);
+      if (rights == "read") send("use");
+      const RunResult detached = DetachFrom(running);
+      // What nobody may read cannot be restored: it still leads through the library.
+      EXPECT_TRUE(detached.exited(rights == "none" ? 3 : 0)) << when << " " << rights << detached.Describe();
+      send("write");
+      send("use");
+      running.CloseInput();
+      EXPECT_TRUE(running.Wait().exited(0)) << when << " " << rights;
+    }
+  }
+}
+
+TEST_F(Attach, RecordsNothingAfterTheDetachThroughPointersThatWereTaken) {
+  Running running(CommandFor(Launch::kBare, {"protected_pointers"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  ASSERT_TRUE(AttachTo(running, {"--heap-interval", "1"}).exited(0));
+  for (const char* line : {"take", "taken"}) running.Write(std::string(line) + "\n");
+  ASSERT_TRUE(running.WaitForOutput("done 2\n"));
+  ASSERT_TRUE(DetachFrom(running).exited(0));
+  running.Write("taken\n");
+  ASSERT_TRUE(running.WaitForOutput("done 3\n"));
+  ASSERT_TRUE(AttachTo(running).exited(0));
+  running.Write("taken\n");
+  ASSERT_TRUE(running.WaitForOutput("done 4\n"));
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  ASSERT_TRUE(Settled());
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  const auto sums = NewestHeap()[0].SumLeaf("taken_blocks");
+  EXPECT_EQ(sums.at("alloc_space"), 2 * 1000 * 10000);
+  EXPECT_EQ(sums.at("inuse_space"), 0);
+}
+
+TEST_F(Attach, DoesNotWaitForTheLinkerWithALockOfTheProgram) {
+  for (const std::vector<std::string>& call :
+       std::vector<std::vector<std::string>>{{"callback"}, {"constructor", ProgramPath("linker_calls_plugin.so")}}) {
+    std::vector<std::string> command = {"linker_calls"};
+    command.insert(command.end(), call.begin(), call.end());
+    Running running(CommandFor(Launch::kBare, command));
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+    for (int i = 0; i < 5; ++i) {
+      const RunResult attached = AttachTo(running);
+      ASSERT_TRUE(attached.exited(0)) << call[0] << attached.Describe();
+      const RunResult detached = DetachFrom(running);
+      ASSERT_TRUE(detached.exited(0)) << call[0] << detached.Describe();
+    }
+    running.CloseInput();
+    EXPECT_TRUE(running.WaitForOutput("calls"));
+    EXPECT_TRUE(running.Wait().exited(0));
+  }
 }
 
 // A control group of its own for one process.

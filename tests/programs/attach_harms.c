@@ -6,6 +6,8 @@
 //     attach_harms coroutine  the only thread that can be borrowed waits on a coroutine's stack with 4 KiB left. Below is another
 //                             one, in use. Both are in one mapping with the thread's own stack, which is above
 //
+//     attach_harms inner      the same with both stacks in an array on main's own stack
+//
 //     attach_harms lock       all memory is locked, also what is mapped later, and 2 MiB more may be (RLIMIT_MEMLOCK). Not as root
 //
 // Prints "ready"; ends with 0 when its input does, or after 30 s.
@@ -144,6 +146,11 @@ static void AlternateInAThread(void) {
   WaitForEver();
 }
 
+static void AlternateOnOwnStack(void) {
+  char stacks[kStacks * kStack];
+  Alternate(stacks);
+}
+
 int main(int count, char** arguments) {
   const char* const how = count > 1 ? arguments[1] : "";
   setvbuf(stdout, NULL, _IONBF, 0);
@@ -164,6 +171,7 @@ int main(int count, char** arguments) {
     WaitForEver();
   }
   if (strcmp(how, "coroutine") == 0) AlternateInAThread();
+  if (strcmp(how, "inner") == 0) AlternateOnOwnStack();
   if (strcmp(how, "lock") == 0) {
     const struct rlimit limit = {6 << 20, 6 << 20};
     if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {

@@ -36,7 +36,8 @@ static void* Allocate(void* number) {
   const unsigned char mark = (unsigned char)(1 + (size_t)number);
   for (unsigned i = 0;; ++i) {
     unsigned char** const block = &blocks[i * 7 % 64];
-    if (*block != NULL && ((*block)[0] != mark || (*block)[99] != mark)) __atomic_add_fetch(&mistakes, 1, __ATOMIC_RELAXED);
+    if (*block != NULL && ((*block)[0] != mark || (*block)[99] != mark))
+      __atomic_add_fetch(&mistakes, 1, __ATOMIC_RELAXED);
     free(*block);
     *block = malloc(100 + i % 3000);
     memset(*block, mark, 100);
