@@ -78,8 +78,8 @@ struct EntrySite {
   bool runs_again = false;  // the first instruction is undone before the hook, or its flags are needed after the stub
   int spare = -1;           // a general register that the function overwrites anyway; −1: not known
   bool is_short_jump = false;  // it begins with a jump of 2 bytes, which stay; 3 bytes of padding change
-  uintptr_t jump = 0;       // where the jump goes
-  uint8_t moved = 0;        // bytes of the instructions that it replaces
+  uintptr_t jump = 0;          // where the jump goes
+  uint8_t moved = 0;           // bytes of the instructions that it replaces
 
   const CallShape& shape() const { return kNamedCalls[name].shape; }
 };

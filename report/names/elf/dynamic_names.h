@@ -17,8 +17,8 @@ struct DynamicNames {
   absl::flat_hash_set<std::string> defines, needs;  // functions in .dynsym, without versions
   std::string own_allocator;  // a function in .symtab that reveals a private malloc, such as "_rjem_malloc"; "" = none
   bool may_name_allocator = false;  // .symtab has the first name of an allocator's family, as the library looks for it
-  bool has_hidden_malloc = false;  // malloc and free are defined, but not exported
-  bool throws_itself = false;      // .symtab has a linked-in C++ runtime or unwinder that is private to this object
+  bool has_hidden_malloc = false;   // malloc and free are defined, but not exported
+  bool throws_itself = false;       // .symtab has a linked-in C++ runtime or unwinder that is private to this object
   absl::flat_hash_set<std::string> scopes;  // of its functions' names: "tbb", "folly", "parking_lot_core"
   std::string build_id;                     // lower-case hexadecimal; "" = none
   bool has_symtab = false;
@@ -27,7 +27,7 @@ struct DynamicNames {
   // Whether it calls what every allocator calls, as the library asks too (sampler/entries/entry_plan.h). If not, functions
   // that are named like an allocator's pass their calls on.
   bool may_have_own_allocator() const;
-  bool is_symbolic = false;    // linked with -Bsymbolic: its own definitions answer its own calls
+  bool is_symbolic = false;  // linked with -Bsymbolic: its own definitions answer its own calls
 };
 
 absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path);
