@@ -43,7 +43,6 @@ absl::Status ThreadTicker::AddTo(const ProcessTable& process, ProcessState* stat
     watched = std::make_unique<Watched>(*std::move(table), *process.pid);
   }
   watched->asked_ns = NowNs();
-  watched->looks.Resume();
   watched->looks.ClosePeriod(watched->table);
   state->thread_times = watched->looks.Times(state->table->rows, &state->waits);
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
@@ -55,11 +54,10 @@ void ThreadTicker::Run() {
   std::unique_lock lock(mutex_);
   while (!ends_) {
     int64_t next_ns = INT64_MAX;
-    std::erase_if(watched_,
-                  [now_ns = NowNs()](const auto& one) { return now_ns - one.second->asked_ns > kForgottenAfter; });
+    std::erase_if(watched_, [now_ns = NowNs()](const auto& one) {
+      return now_ns - one.second->asked_ns > kForgottenAfter || !one.second->table.WantsWall();
+    });
     for (auto& [key, watched] : watched_) {
-      // Who switches looks on again asks for them.
-      if (!watched->table.WantsWall()) watched->looks.Pause(watched->table);
       watched->looks.Look(watched->table);
       next_ns = std::min(next_ns, watched->looks.next_ns());
     }
