@@ -172,6 +172,7 @@ TEST(TailCallEnds, AreWhatTheLibraryWraps) {
                                          "setreuid",
                                          "setresuid",
                                          "chroot",
+                                         "timer_create",
                                          "exit",
                                          "quick_exit",
                                          "__cxa_thread_atexit_impl",
