@@ -125,9 +125,12 @@ struct ChildAnswer {
 };
 static_assert(std::is_trivially_copyable_v<ChildAnswer>);
 
-// Makes the kernel run this process sooner when a thread has stopped, instead of at the end of another's time slice. Since Linux
-// 6.12; before, it changes nothing.
+// Makes the kernel run this process sooner when a thread has stopped, instead of at the end of another's time slice: by its
+// priority, which root may raise, and since Linux 6.12 by a short slice. With 2 busy threads on 2 processors, 200 attaches
+// stopped the thread for 4.6 to 5.9 ms (p50) and 18 to 25 (p99) by the slice alone, 3.4 to 4.0 and 12 to 17 by both.
 void AskForShortWaits() {
+  constexpr int kHighest = -20;
+  setpriority(PRIO_PROCESS, 0, kHighest);
   struct {
     uint32_t size, policy;
     uint64_t flags;
