@@ -190,7 +190,9 @@ struct SealedEntries {
 };
 void CountIfSealed(const ImportingObject& object, const ImportEntry& entry, void* given) {
   auto* sealed = static_cast<SealedEntries*>(given);
-  if (FunctionOf(object, entry) == nullptr) return;
+  // Elsewhere the program may make a page writable between the question and the answer.
+  const auto at = reinterpret_cast<uintptr_t>(entry.at);
+  if (at < object.relro_start || at >= object.relro_end || FunctionOf(object, entry) == nullptr) return;
   const uintptr_t page = PageOf(entry);
   // The page is read-only, so mprotect changes nothing. It fails if nobody can change the page (mseal).
   if (page != std::exchange(sealed->page, page))

@@ -1,5 +1,6 @@
 #include "interpose/base/import_entries.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -133,10 +134,13 @@ bool LeadsTo(const ImportingObject& object, const ImportEntry& entry, const void
   return is_unbound && WillLeadTo(object, entry.symbol, real);
 }
 
-bool IsWritable(uintptr_t page) {
-  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE: fails where the page is read-only, and changes no byte
-  return !SyscallFailed(RawSyscall(SYS_madvise, page, PageBytes(), kPopulateWrite));
+// MADV_POPULATE_WRITE: fails where the page is read-only (EINVAL), and changes no byte.
+static long PopulateForWrites(uintptr_t page) {
+  constexpr int kPopulateWrite = 23;
+  return RawSyscall(SYS_madvise, page, PageBytes(), kPopulateWrite);
 }
+
+bool IsWritable(uintptr_t page) { return !SyscallFailed(PopulateForWrites(page)); }
 
 bool TellsWhatIsWritable() {
   uintptr_t own = 0;
@@ -153,7 +157,7 @@ bool StoreEntry(const ImportingObject& object, uintptr_t* entry, uintptr_t value
   const uintptr_t page = at & ~(PageBytes() - 1);
   // Who made such a page writable may write to it again. A program may protect its own data, too.
   const bool in_relro = at >= object.relro_start && at < object.relro_end;
-  const bool sealed = (in_relro || TellsWhatIsWritable()) && !IsWritable(page);
+  const bool sealed = in_relro ? !IsWritable(page) : PopulateForWrites(page) == -EINVAL && TellsWhatIsWritable();
   if (sealed && SyscallFailed(RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ | PROT_WRITE))) return false;
   __atomic_store_n(entry, value, __ATOMIC_RELEASE);
   if (sealed) RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ);

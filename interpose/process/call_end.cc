@@ -9,13 +9,16 @@
 static_assert(offsetof(holdfast::CallEnd, memory) == 0 && offsetof(holdfast::CallEnd, done) == 32 &&
               offsetof(holdfast::CallEnd, patience) == 40 && offsetof(holdfast::CallEnd, frame) == 56);
 
-// rbx: a CallEnd on the thread's own stack. Without a stack of its own: munmap twice, done = 1, ppoll, rt_sigreturn.
+// rbx: a CallEnd on the thread's own stack. The frame is the stack from here on: a handler may run as soon as the tool has
+// restored the signal mask. munmap twice, done = 1, ppoll, rt_sigreturn.
 asm(R"(
   .pushsection .text
   .hidden holdfast_call_end
   .globl holdfast_call_end
   .type holdfast_call_end, @function
 holdfast_call_end:
+  mov 56(%rbx), %rsp
+  add $8, %rsp
   mov 0(%rbx), %rdi
   mov 8(%rbx), %rsi
   mov $11, %eax
@@ -32,8 +35,6 @@ holdfast_call_end:
   mov $8, %r8d
   mov $271, %eax
   syscall
-  mov 56(%rbx), %rsp
-  add $8, %rsp
   mov $15, %eax
   syscall
   hlt

@@ -273,10 +273,12 @@ absl::Status ProcessCode::ReadLibc(const ModuleInfo& libc) {
 void ProcessCode::FindOwnLibrary() {
   const auto own = std::find_if(modules_.begin(), modules_.end(),
                                 [](const ModuleInfo& module) { return IsHoldfastLibrary(module.path); });
-  uint32_t lock = 0;
-  if (own == modules_.end() || addresses_.linker_locks[0] == 0 ||
-      !memory_.Read(addresses_.linker_locks[0], &lock, sizeof lock) || lock != 0)
-    return;
+  if (own == modules_.end() || addresses_.linker_locks[0] == 0) return;
+  // The second one as well: glibc frees the first in a child that was forked while a call of ours loaded the library.
+  for (const uint64_t at : addresses_.linker_locks) {
+    uint32_t lock = 0;
+    if (!memory_.Read(at, &lock, sizeof lock) || lock != 0) return;
+  }
   const auto symbols = SymbolsOf(pid_, *own);
   const auto function = symbols.ok() ? (*symbols)->FunctionCalled(kAttachFunction) : std::nullopt;
   // A load that fails unmaps it.

@@ -163,8 +163,9 @@ static void AwaitCopyBeforeChange() {
 
 void BeforeExitHandlers(bool process_ends) {
   if (!OwnState()) return;
-  // With other threads, the profile that is made here is the last one.
-  ReportCpuRest(HOLDFAST_CALLER(), process_ends && WaitsBeforeExitHandlers());
+  // With other threads, the profile that is made here is the last one. (Behind a filter nothing may be asked.)
+  if (UNLIKELY(HasCpuTimers()) && !no_system_calls.load(std::memory_order_relaxed))
+    ReportCpuRest(HOLDFAST_CALLER(), process_ends && WaitsBeforeExitHandlers());
   SharedTable* table = CurrentTable();
   if (table == nullptr || no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return;
   LookAtFreeCallsMuted();

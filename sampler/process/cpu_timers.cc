@@ -240,10 +240,12 @@ bool IsOurs(const void* value) {
 uint32_t OwnerOf(uint64_t slot) { return static_cast<uint32_t>(slot); }
 long NumberOf(uint64_t slot) { return static_cast<long>((slot & ~kByOther) >> kNumberShift) - 1; }
 
-void Delete(Slot* slot, uint64_t value) {
-  if (NumberOf(value) < 0 || !slot->compare_exchange_strong(value, 0, std::memory_order_acq_rel)) return;
+// False: somebody else has.
+bool Delete(Slot* slot, uint64_t value) {
+  if (NumberOf(value) < 0 || !slot->compare_exchange_strong(value, 0, std::memory_order_acq_rel)) return false;
   RawSyscall(SYS_timer_delete, NumberOf(value));
   timer_count.fetch_sub(1, std::memory_order_relaxed);
+  return true;
 }
 
 template <typename Function>
@@ -445,7 +447,10 @@ void Sample(const siginfo_t& info, const ucontext_t& context) {
     return LeaveOut();
   }
   if (UNLIKELY((value & kByOther) != 0)) {
-    if (!HasThreadMemory()) return Delete(slot, value);
+    if (!HasThreadMemory()) {
+      Delete(slot, value);
+      return;
+    }
     if (LittleStackLeft(kStackForTimer)) {
       Delete(slot, value);
       return LeaveOut();
@@ -659,8 +664,9 @@ void EndCpuTimer(const CallerRegisters& caller, const void* function) {
   const uint64_t value = slot->load(std::memory_order_acquire), every_ns = interval_ns.load(std::memory_order_relaxed);
   if (OwnerOf(value) != id || NumberOf(value) < 0) return;
   const uint64_t rest = every_ns != 0 ? RestOf(slot, id, every_ns) : 0;
-  Delete(slot, value);
-  if (rest > 0) sampler({caller, rest, every_ns, false, reinterpret_cast<uintptr_t>(function), 0});
+  // Only one of this thread and one that ends the process counts it.
+  if (Delete(slot, value) && rest > 0)
+    sampler({caller, rest, every_ns, false, reinterpret_cast<uintptr_t>(function), 0});
 }
 
 void ReportCpuRestSlow(const CallerRegisters& caller, bool of_all) {
@@ -690,11 +696,12 @@ void ReportCpuRestSlow(const CallerRegisters& caller, bool of_all) {
   ForEachTimer([&caller, id, every_ns](Slot* slot, uint64_t value) {
     const uint32_t other = OwnerOf(value);
     if (other == id) return;
-    Delete(slot, value);
+    if (!Delete(slot, value)) return;
     // Its handler may run at this moment, and count.
     AwaitBounded(20, [] { return in_handler.load() == 0; });
-    if (const uint64_t rest = RestOf(slot, other, every_ns); rest > 0)
-      sampler({caller, rest, every_ns, false, 0, other});
+    // A new thread may have taken the slot.
+    const uint64_t rest = RestOf(slot, other, every_ns);
+    if (rest > 0 && slot->load(std::memory_order_acquire) == 0) sampler({caller, rest, every_ns, false, 0, other});
   });
 }
 

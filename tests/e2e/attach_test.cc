@@ -735,12 +735,11 @@ TEST_F(Attach, IsRefusedIfNoMoreMemoryMayBeLocked) {
 
 // A call in one of their threads would end these programs. They continue.
 TEST_F(Attach, IsRefusedWhereACallWouldEndTheProgram) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"dispatch", "Syscall User Dispatch"},
-      {"clock", "PR_SET_TSC"},
-      {"pointer", "was not made by the C library"},
-      {"coroutine", "the last one has little stack left, or runs on another one than its own"},
-      {"inner", "the last one runs on another stack than its own"}};
+  const std::pair<const char*, const char*> cases[] = {{"dispatch", "Syscall User Dispatch"},
+                                                       {"clock", "PR_SET_TSC"},
+                                                       {"pointer", "was not made by the C library"},
+                                                       {"coroutine", "than its own. Try again"},
+                                                       {"inner", "the last one runs on another stack than its own"}};
   for (const auto& [how, why] : cases) {
     SCOPED_TRACE(how);
     Running running(CommandFor(Launch::kBare, {"attach_harms", how}));
