@@ -112,8 +112,7 @@ uintptr_t ValueBefore(const uintptr_t* at, uintptr_t real_function) {
 uintptr_t PageOf(const ImportEntry& entry) { return reinterpret_cast<uintptr_t>(entry.at) & ~(PageBytes() - 1); }
 
 bool IsReadable(const ImportingObject& object, const ImportEntry& entry) {
-  const auto at = reinterpret_cast<uintptr_t>(entry.at);
-  return (at >= object.relro_start && at < object.relro_end) || MayBeRead(PageOf(entry));
+  return object.IsInRelro(entry.at) || MayBeRead(PageOf(entry));
 }
 
 // Returns the function that the entry leads to; null: none of them.
@@ -191,8 +190,7 @@ struct SealedEntries {
 void CountIfSealed(const ImportingObject& object, const ImportEntry& entry, void* given) {
   auto* sealed = static_cast<SealedEntries*>(given);
   // Elsewhere the program may make a page writable between the question and the answer.
-  const auto at = reinterpret_cast<uintptr_t>(entry.at);
-  if (at < object.relro_start || at >= object.relro_end || FunctionOf(object, entry) == nullptr) return;
+  if (!object.IsInRelro(entry.at) || FunctionOf(object, entry) == nullptr) return;
   const uintptr_t page = PageOf(entry);
   // The page is read-only, so mprotect changes nothing. It fails if nobody can change the page (mseal).
   if (page != std::exchange(sealed->page, page))

@@ -153,11 +153,10 @@ bool MayBeRead(uintptr_t page) {
 }
 
 bool StoreEntry(const ImportingObject& object, uintptr_t* entry, uintptr_t value) {
-  const auto at = reinterpret_cast<uintptr_t>(entry);
-  const uintptr_t page = at & ~(PageBytes() - 1);
+  const uintptr_t page = reinterpret_cast<uintptr_t>(entry) & ~(PageBytes() - 1);
   // Who made such a page writable may write to it again. A program may protect its own data, too.
-  const bool in_relro = at >= object.relro_start && at < object.relro_end;
-  const bool sealed = in_relro ? !IsWritable(page) : PopulateForWrites(page) == -EINVAL && TellsWhatIsWritable();
+  const bool sealed =
+      object.IsInRelro(entry) ? !IsWritable(page) : PopulateForWrites(page) == -EINVAL && TellsWhatIsWritable();
   if (sealed && SyscallFailed(RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ | PROT_WRITE))) return false;
   __atomic_store_n(entry, value, __ATOMIC_RELEASE);
   if (sealed) RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ);

@@ -34,6 +34,11 @@ struct ImportingObject {
   const Elf64_Verneed* needed = nullptr;     // their names, for those of other objects
   uintptr_t start = 0, end = 0;              // its mapping
   uintptr_t relro_start = 0, relro_end = 0;  // read-only after relocation
+
+  bool IsInRelro(const uintptr_t* entry) const {
+    const auto at = reinterpret_cast<uintptr_t>(entry);
+    return at >= relro_start && at < relro_end;
+  }
 };
 
 // False: the object imports nothing, or cannot be read.

@@ -173,7 +173,7 @@ TEST_F(LinkedAllocators, ADebugFileIsFoundByItsLink) {
   EXPECT_THAT(RunTool({"doctor", "--", program}).out, Not(HasSubstr("only exported functions have names in program")));
   std::filesystem::rename(debug, folder() + "/.debug/program.debug");
   EXPECT_TRUE(is_found());
-  // Of another build.
+  // A debug file of another build is not used.
   std::filesystem::remove(folder() + "/.debug/program.debug");
   ASSERT_EQ(Execute({.argv = {"objcopy", "--only-keep-debug", ProgramPath("entry_cases_plain"), debug}}).status, 0);
   EXPECT_FALSE(is_found());
