@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
@@ -87,8 +88,16 @@ void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo
     }
     first_pages.emplace_back(start, std::string(line.substr(path)));
   }
-  // A program may have moved its code to huge pages, which have no file.
+  // A program may have moved its code to huge pages, which have no file. They can belong only to the last file that
+  // begins before them. No other data file is read: a page of it may have to come from a slow or dead server.
+  std::set<uint64_t> may_have_moved_code;
+  for (const uint64_t code : code_without_file) {
+    const auto after = std::upper_bound(first_pages.begin(), first_pages.end(), code,
+                                        [](uint64_t at, const auto& page) { return at < page.first; });
+    if (after != first_pages.begin()) may_have_moved_code.insert(std::prev(after)->first);
+  }
   const auto has_moved_code = [&](const auto& page) {
+    if (!may_have_moved_code.contains(page.first)) return false;
     const std::vector<ModuleInfo::SegmentInfo> segments = ReadModuleAt(memory, page.first, page.second).segments;
     return std::any_of(code_without_file.begin(), code_without_file.end(), [&](uint64_t at) {
       return std::any_of(segments.begin(), segments.end(),
