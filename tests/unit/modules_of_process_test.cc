@@ -26,7 +26,7 @@ bool IsPresent(const void* address) {
   return (entry >> 63) != 0;
 }
 
-// Code without a file lies behind the second of two data files. Only the second is read.
+// Code without a file follows the second of two data files. Only the second is read.
 TEST(ModulesOfProcessTest, NoPageOfADataFileIsReadThatCannotHaveMovedItsCode) {
   const testing::TablesFolder folder;
   const std::string path = folder.File("data");
