@@ -20,7 +20,7 @@
 
 #include "fmt/format.h"
 #include "report/base/time_budget.h"
-#include "report/run/frozen_group.h"
+#include "report/observe/outside/frozen_group.h"
 #include "report/run/traced_stop.h"
 
 #if defined(__x86_64__)

@@ -29,11 +29,11 @@
 #include "report/base/file_descriptor.h"
 #include "report/base/holdfast_library.h"
 #include "report/base/time_budget.h"
+#include "report/observe/outside/frozen_group.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/entry_patches.h"
-#include "report/run/frozen_group.h"
 #include "report/run/safe_thread.h"
 #include "report/run/seccomp_filter.h"
 

@@ -288,6 +288,29 @@ TEST_F(ThreadLooksTest, PartsOfKnownThreadsAreWithinTheErrorOfTheLooks) {
   }
 }
 
+// Threads that wait for a page may be frozen. To ask opens files.
+TEST_F(ThreadLooksTest, AsksOnceInALookWhetherTheProgramIsFrozen) {
+  int asked = 0;
+  LookedAtProcess process = Process();
+  process.is_frozen = [&] { return ++asked, false; };
+  looks_.emplace(std::move(process));
+  for (pid_t id = kPid + 1; id <= kPid + 5; ++id) {
+    Begin(id, "swaps");
+    SetStat(id, 'D');
+  }
+  const int64_t start_ns = now_ns_;
+  int64_t turns = 1;
+  int looks = 0;
+  const auto go = [&] {
+    ++looks, ++turns;
+    for (pid_t id = kPid + 1; id <= kPid + 5; ++id) Set(id, turns, 0, turns, "-1 0x7ffc0000 0x401000\n");
+  };
+  while (now_ns_ < start_ns + 10 * kSecond) LookAt(go);
+  EXPECT_GE(looks, 100);
+  EXPECT_LE(asked, looks + 1);
+  EXPECT_GT(Of(SumOf(Times(), "swaps"), ThreadDoes::kIo), 0);
+}
+
 // Nothing in /proc/PID tells a frozen thread from one that waits for a CPU, or that sleeps.
 TEST_F(ThreadLooksTest, AFrozenProgramIsStopped) {
   bool is_frozen = false;

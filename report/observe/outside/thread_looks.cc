@@ -22,14 +22,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "report/base/folder_names.h"
 #include "report/base/thread_name.h"
 #include "report/base/time_budget.h"
+#include "report/observe/outside/frozen_group.h"
 #include "report/observe/outside/modules_of_process.h"
 #include "report/observe/outside/outside_stack.h"
 #include "report/observe/table/process_files.h"
@@ -136,22 +134,6 @@ int MostDescriptors() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
   return static_cast<int>(std::min<rlim_t>(kMaxDescriptors, limit.rlim_cur / 4));
-}
-
-// Whether the process is frozen with its cgroup (docker pause). Version 2 has one line "0::/path"; version 1 one for the freezer.
-bool IsFrozen(pid_t pid) {
-  const std::string text = ReadWhole(absl::StrCat("/proc/", pid, "/cgroup"));
-  for (absl::string_view line : absl::StrSplit(absl::string_view(text), '\n')) {
-    if (absl::ConsumePrefix(&line, "0::")) {
-      for (const char* top : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
-        if (absl::StrContains(ReadWhole(absl::StrCat(top, line, "/cgroup.events")), "frozen 1")) return true;
-      }
-    } else if (const size_t name = line.find(":freezer:"); name != absl::string_view::npos) {
-      line.remove_prefix(name + sizeof ":freezer:" - 1);
-      if (ReadWhole(absl::StrCat("/sys/fs/cgroup/freezer", line, "/freezer.state")).starts_with("FROZEN")) return true;
-    }
-  }
-  return false;
 }
 
 // Reads a number and moves past it, and past spaces and "0x" before it.
@@ -551,6 +533,12 @@ class ThreadLooks::Looker {
     waits_.reset();
     holders_.clear();
     may_be_stopped_.reset();
+    is_frozen_now_.reset();
+  }
+
+  bool IsFrozenNow() {
+    if (!is_frozen_now_.has_value()) is_frozen_now_ = process_.is_frozen && process_.is_frozen();
+    return *is_frozen_now_;
   }
 
   // Returns the number of looks that leave out a thread until `step_ns` has passed.
@@ -561,8 +549,8 @@ class ThreadLooks::Looker {
   void FindFrozen(int64_t now_ns) {
     if (std::exchange(any_ran_, false)) {
       is_frozen_ = false;
-    } else if (process_.is_frozen && (is_frozen_ || now_ns >= next_frozen_ns_)) {
-      is_frozen_ = process_.is_frozen();
+    } else if (is_frozen_ || now_ns >= next_frozen_ns_) {
+      is_frozen_ = IsFrozenNow();
       next_frozen_ns_ = now_ns + kSecond;
     }
   }
@@ -852,8 +840,7 @@ class ThreadLooks::Looker {
     } else if (letter == 'Z' || letter == 'X') {
       doing.has_ended = true;  // the first thread, while others still run
     } else {                   // waits for a page, or was frozen while it ran
-      const bool is_frozen = !is_stopped && process_.is_frozen && process_.is_frozen();
-      state.does = is_stopped || is_frozen ? ThreadDoes::kStopped : ThreadDoes::kIo;
+      state.does = is_stopped || IsFrozenNow() ? ThreadDoes::kStopped : ThreadDoes::kIo;
     }
     if (state.does != ThreadDoes::kCall) state.call = -1;
     return doing;
@@ -1179,7 +1166,7 @@ class ThreadLooks::Looker {
   int64_t waits_read_ns_ = 0;
   absl::flat_hash_map<std::pair<uint64_t, WaitKind>, HolderDoes> holders_;  // by lock, of this moment
   CountedFile first_stat_;                                                  // of the first thread
-  std::optional<bool> may_be_stopped_;                                      // of this moment
+  std::optional<bool> may_be_stopped_, is_frozen_now_;                      // of this moment
   std::array<char, 1024> text_ = {};
   std::vector<char> copy_;
   std::vector<ModuleInfo> modules_;
@@ -1231,7 +1218,7 @@ LookedAtProcess LookedAtProcess::Of(pid_t pid, bool other_namespace, std::option
             if (clock_gettime(clock, &all) != 0) return std::nullopt;
             return all.tv_sec * kSecond + all.tv_nsec;
           },
-          .is_frozen = [pid] { return IsFrozen(pid); }};
+          .is_frozen = [pid] { return !WhyFrozen(pid).empty(); }};
 }
 
 ThreadLooks::ThreadLooks(LookedAtProcess process) : looker_(std::make_unique<Looker>(std::move(process))) {}

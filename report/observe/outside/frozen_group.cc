@@ -1,4 +1,4 @@
-#include "report/run/frozen_group.h"
+#include "report/observe/outside/frozen_group.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,6 +1,6 @@
 // Whether a control group has frozen a process (`docker pause`, `systemctl freeze`): no thread of it runs until it is thawed.
-#ifndef HOLDFAST_REPORT_RUN_FROZEN_GROUP_H_
-#define HOLDFAST_REPORT_RUN_FROZEN_GROUP_H_
+#ifndef HOLDFAST_REPORT_OBSERVE_OUTSIDE_FROZEN_GROUP_H_
+#define HOLDFAST_REPORT_OBSERVE_OUTSIDE_FROZEN_GROUP_H_
 
 #include <sys/types.h>
 
@@ -18,4 +18,4 @@ std::string GroupFolder(std::string_view line, std::string_view mounts, bool is_
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_RUN_FROZEN_GROUP_H_
+#endif  // HOLDFAST_REPORT_OBSERVE_OUTSIDE_FROZEN_GROUP_H_
