@@ -10,6 +10,7 @@
 #include "interpose/base/readiness.h"
 #include "interpose/entries/redirect.h"
 #include "interpose/process/call_end.h"
+#include "interpose/process/fork_handlers.h"
 #include "sampler/contract/attach_call.h"
 #include "sampler/contract/module_flags.h"
 #include "sampler/contract/syscalls.h"
@@ -34,7 +35,8 @@ constinit std::atomic<bool> is_busy{false};
 //
 // A call takes the dynamic linker's lock. A child that is forked meanwhile gets a copy of the lock, taken for good, and its
 // first dlopen would wait for ever. So a fork waits for the call to end, at most about 100 ms, and a call for the
-// forks that have begun, 10 ms at a time. (Not for the dlopen that brings the library.)
+// forks that have begun, 10 ms at a time. A child of a fork that waited in vain frees its copy. (For the dlopen that brings the
+// library, the tool does so.)
 
 constexpr int kSleeps = 2000;
 constinit std::atomic<uint32_t> forks{0};  // threads between the handlers before and after fork
@@ -55,8 +57,29 @@ void AfterAnyFork() {
   while (now != 0 && !forks.compare_exchange_weak(now, now - 1)) {
   }
 }
+
+// The start of glibc's recursive pthread_mutex_t.
+struct LinkerLock {
+  uint32_t lock, count, owner, users;
+};
+// Those that the call holds, and the thread that makes it.
+constinit LinkerLock* held_locks[2] = {};
+constinit uint32_t holder = 0;
+
+void NoteHeldLocks(const AttachCall& call) {
+  for (int i = 0; i < 2; ++i) {
+    held_locks[i] = reinterpret_cast<LinkerLock*>(call.held_locks[i]);
+    if (held_locks[i] != nullptr) holder = held_locks[i]->owner;
+  }
+}
+
 void InAnyChild() {
   forks.store(0);
+  for (LinkerLock*& held : held_locks) {
+    // glibc frees one of them itself, and an earlier handler may have taken it again.
+    if (held != nullptr && held->owner == holder) *held = {};
+    held = nullptr;
+  }
   is_busy.store(false);  // the thread that had it is not here
 }
 // For about 10 ms: a fork may wait for the program, in a handler of its own. False: one is still under way. A borrowed thread does
@@ -71,17 +94,17 @@ bool AwaitForks() {
   return false;
 }
 
-void WatchForks() {
+// Returns false if another thread forks.
+bool WatchForks() {
   static constinit bool watches = false;
-  if (watches) return;
-  watches = true;
-  RegisterForkHandlers(BeforeAnyFork, AfterAnyFork, InAnyChild);
+  watches = watches || TryRegisterForkHandlers({BeforeAnyFork, AfterAnyFork, InAnyChild});
+  return watches;
 }
 
 AttachResult Begin(AttachCall* call) {
-  if (!was_attached) {
-    WatchForks();
-    StartLate(call->variables);
+  if (!was_attached && !(WatchForks() && StartLate(call->variables))) {
+    call->is_program_busy = 1;
+    return AttachResult::kThreadIsBusy;
   }
   if (hot_size_limit == 0 || passes_through) return AttachResult::kDormant;
   if (!StartAgain(call->variables)) return AttachResult::kDormant;
@@ -149,6 +172,7 @@ void ReleaseLinker(AttachCall* call) {
     reinterpret_cast<MutexFunction>(call->unlock)(reinterpret_cast<void*>(*lock));
     *lock = 0;
   }
+  NoteHeldLocks(*call);
 }
 
 bool TakeLinker(AttachCall* call) {
@@ -192,6 +216,7 @@ extern "C" HOLDFAST_EXPORT void holdfast_attach_v1(AttachCall* call) {
     // The thread is on a borrowed stack. Nothing that it learns about its stack here may stay.
     const ThreadState before = thread_state;
     if (AwaitForks() && TakeLinker(call)) {
+      NoteHeldLocks(*call);
       call->result = call->action == AttachAction::kAttach ? Attach(call) : Detach(call);
     } else {
       call->result = AttachResult::kThreadIsBusy;

@@ -4,10 +4,9 @@
 
 namespace holdfast {
 
-// Finds the real functions and reads the options from `variables`, which have the form of an environment. Call once.
-void StartLate(const char* const* variables);
-// As pthread_atfork, of whichever libc.
-void RegisterForkHandlers(void (*before)(), void (*after)(), void (*in_child)());
+// Finds the real functions and reads the options from `variables`, which have the form of an environment: once, and later calls
+// only go on. Returns false if another thread forks now (fork_handlers.h): call again.
+bool StartLate(const char* const* variables);
 
 }  // namespace holdfast
 

@@ -28,6 +28,7 @@
 #include "interpose/maps/allocator_code.h"
 #include "interpose/process/attach.h"
 #include "interpose/process/exit_hooks.h"
+#include "interpose/process/fork_handlers.h"
 #include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/text.h"
 #include "sampler/hot_path/lock_slots.h"
@@ -163,19 +164,28 @@ void InChild() {
 
 extern "C" HOLDFAST_HIDDEN void* __dso_handle;
 
-// glibc and musl register these by different functions. fork: also for daemon and forkpty, which call it inside libc.
-void RegisterHandlers() {
+// For daemon and forkpty, too, which call fork inside libc.
+constexpr ForkHandlers kAroundFork = {BeforeFork, AfterFork, InChild};
+
+// glibc and musl register these by different functions. Loaded late: only if nobody forks now; otherwise returns false.
+bool RegisterHandlers() {
   using Handler = void (*)();
   const bool was_muted = thread_state.muted;
   Mute(thread_state);  // musl allocates for its handlers: that memory is not the program's
+  if (!loaded_late) {
+    RegisterForkHandlers(kAroundFork);
+  } else if (!TryRegisterForkHandlers(kAroundFork)) {
+    thread_state.muted = was_muted;
+    return false;
+  }
   if (void* add = FindFunction("__cxa_at_quick_exit")) {
     const auto handler = [](void*) { AwaitLastProfile(); };
     reinterpret_cast<int (*)(void (*)(void*), void*)>(add)(handler, __dso_handle);
   } else if (void* musls = FindFunction("at_quick_exit")) {
     reinterpret_cast<int (*)(Handler)>(musls)(AwaitLastProfile);
   }
-  RegisterForkHandlers(BeforeFork, AfterFork, InChild);
   thread_state.muted = was_muted;
+  return true;
 }
 
 void FindCleanupFunctions() {
@@ -224,15 +234,6 @@ __attribute__((destructor)) void Destructor() {
 }
 
 }  // namespace
-
-void RegisterForkHandlers(void (*before)(), void (*after)(), void (*in_child)()) {
-  using Handler = void (*)();
-  if (void* add = FindFunction("__register_atfork")) {
-    reinterpret_cast<int (*)(Handler, Handler, Handler, void*)>(add)(before, after, in_child, __dso_handle);
-  } else if (void* musls = FindFunction("pthread_atfork")) {
-    reinterpret_cast<int (*)(Handler, Handler, Handler)>(musls)(before, after, in_child);
-  }
-}
 
 constinit bool entries_decided = false;
 
@@ -295,13 +296,15 @@ HOLDFAST_COLD bool ReadySlow() {
   return true;
 }
 
-void StartLate(const char* const* variables) {
-  if (stage != Stage::kBefore) return;
-  late_variables = variables;
-  // Other threads may load and unload objects.
-  bool ready = false;
-  CallWithObjectsLocked([](void* to) { *static_cast<bool*>(to) = ReadySlow(); }, &ready);
-  if (ready && !passes_through) RegisterHandlers();
+bool StartLate(const char* const* variables) {
+  static constinit bool is_registered = false;
+  if (stage == Stage::kBefore) {
+    late_variables = variables;
+    // Other threads may load and unload objects.
+    CallWithObjectsLocked([](void*) { ReadySlow(); }, nullptr);
+  }
+  if (stage == Stage::kReady && !passes_through && !is_registered) is_registered = RegisterHandlers();
+  return is_registered || stage != Stage::kReady || passes_through;
 }
 
 }  // namespace holdfast

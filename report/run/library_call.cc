@@ -34,6 +34,7 @@
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/entry_patches.h"
+#include "report/run/forked_copies.h"
 #include "report/run/safe_thread.h"
 #include "report/run/seccomp_filter.h"
 
@@ -61,12 +62,13 @@ std::string MappedFiles(pid_t pid) {
 struct SharedWords {
   std::atomic<int64_t> end_us;              // when the child gives up, which the parent may change
   std::atomic<uint64_t> done_at, begun_at;  // see LibraryCall
+  HeldLinkerLocks held;                     // while the library is loaded; the child writes it before the call
 };
 class SharedMemory {
  public:
   explicit SharedMemory(int64_t end_us) {
     void* made = mmap(nullptr, sizeof *words_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (made != MAP_FAILED) words_ = new (made) SharedWords{end_us, 0, 0};
+    if (made != MAP_FAILED) words_ = new (made) SharedWords{end_us, 0, 0, {}};
   }
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -147,9 +149,15 @@ void AskForShortWaits() {
 class Caller {
  public:
   // `avoided`: threads that could not be stopped. `begun`: what happened before.
-  Caller(pid_t pid, const LibraryCall& call, int64_t begun_us, const std::atomic<int64_t>& end_us,
-         const std::set<pid_t>& avoided, const CallOutcome& begun)
-      : pid_(pid), call_(call), begun_us_(begun_us), end_us_(end_us), avoided_(avoided), outcome_(begun) {}
+  Caller(pid_t pid, const LibraryCall& call, int64_t begun_us, SharedWords* shared, const std::set<pid_t>& avoided,
+         const CallOutcome& begun)
+      : pid_(pid),
+        call_(call),
+        begun_us_(begun_us),
+        shared_(*shared),
+        end_us_(shared->end_us),
+        avoided_(avoided),
+        outcome_(begun) {}
 
   absl::StatusOr<CallOutcome> Run() {
     while (true) {
@@ -238,12 +246,17 @@ class Caller {
       unexamined_.insert(choice.thread);
       return false;
     }
+    if (code->addresses().attach == 0) {
+      const uint32_t id = InnerIdOf(ReadOfThread(pid_, choice.thread, "status"));
+      shared_.held = {code->addresses().linker_locks, id, TicksNow()};
+    }
     const absl::StatusOr<LibraryAnswer> answer = (*thread)->Call(code->addresses(), call_);
     thread->reset();
     outcome_.stopped_us = NowNs() / 1000 - begun_us;
     if (!answer.ok()) return answer.status();
     outcome_.answer = *answer;
     if (answer->result == AttachResult::kThreadIsBusy) {
+      FreeForkedCopies(pid_, std::exchange(shared_.held, {}));
       is_program_busy_ = answer->is_program_busy;
       why_ = answer->is_program_busy ? "would wait for another thread, which uses the dynamic linker or forks"
                                      : "is inside the library";
@@ -309,6 +322,7 @@ class Caller {
   const pid_t pid_;
   const LibraryCall& call_;
   const int64_t begun_us_;
+  SharedWords& shared_;
   const std::atomic<int64_t>& end_us_;
   const std::set<pid_t>& avoided_;
   std::optional<std::string> files_;  // nothing: code_ is to be read
@@ -361,7 +375,7 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, LibraryCall call, int pa
     if (child == 0) {
       AskForShortWaits();
       ChildAnswer answer{};
-      Caller caller(pid, call, begun_us, *end_us, avoided, begun);
+      Caller caller(pid, call, begun_us, shared.get(), avoided, begun);
       const absl::StatusOr<CallOutcome> outcome = caller.Run();
       answer.outcome = caller.outcome();
       answer.unstoppable = caller.unstoppable();
@@ -378,9 +392,12 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, LibraryCall call, int pa
     while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
     ChildAnswer answer{};
-    if (bytes.size() != sizeof answer) {
-      // The borrowed thread finishes the call alone. An earlier attach must not be undone.
-      const LeftCall left = AwaitLeftCall(pid, *shared.get(), is_asked_to_end);
+    const bool was_killed = bytes.size() != sizeof answer;
+    // The borrowed thread finishes the call alone.
+    const LeftCall left = was_killed ? AwaitLeftCall(pid, *shared.get(), is_asked_to_end) : LeftCall::kFinished;
+    FreeForkedCopies(pid, std::exchange(shared.get()->held, {}));
+    if (was_killed) {
+      // An earlier attach must not be undone.
       has_begun = has_begun ||
                   (call.is_first && left == LeftCall::kFinished && MapsHoldfastLibrary(ReadOfProcess(pid, "maps")));
       std::string rest;

@@ -1633,7 +1633,7 @@ TEST_F(Attach, WaitsForAHandlerThatReturnsIntoAnEntryFromAStackOfItsOwn) {
   tool.Wait();
 }
 
-// A copy of the dynamic linker's lock would be taken for good. (The first attach loads the library: that may happen.)
+// A copy of the dynamic linker's lock would be taken for good.
 TEST_F(Attach, LeavesTheLinkersLockFreeInForkedChildren) {
   Running running(CommandFor(Launch::kBare, {"forks_and_loads"}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
@@ -1648,6 +1648,58 @@ TEST_F(Attach, LeavesTheLinkersLockFreeInForkedChildren) {
   }
   running.CloseInput();
   EXPECT_TRUE(running.WaitForOutput("0 hang"));
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+// Handlers of fork come with the library.
+TEST_F(Attach, FreesTheLinkersLockInChildrenForkedWhileTheLibraryIsLoaded) {
+  for (int i = 0; i < 5; ++i) {
+    Running running(CommandFor(Launch::kBare, {"forks_and_loads"}));
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+    Line(running, 1);
+    const RunResult attached = AttachTo(running);
+    EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+    running.CloseInput();
+    EXPECT_TRUE(running.WaitForOutput("0 hang"));
+    EXPECT_TRUE(running.Wait().exited(0));
+  }
+}
+
+// A fork does not wait for a call for longer than 0.1 s.
+TEST_F(Attach, FreesTheLinkersLockInAChildForkedDuringALongCall) {
+  Running running(CommandFor(Launch::kBare, {"forks_in_search"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  for (int line = 1; line <= 2; ++line) {
+    running.Write("fork\n");
+    ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(line) + "\n"));
+    const RunResult attached = AttachTo(running);
+    EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+    const RunResult detached = DetachFrom(running);
+    EXPECT_TRUE(detached.exited(0)) << detached.Describe();
+  }
+  running.CloseInput();
+  EXPECT_TRUE(running.WaitForOutput("2 forked, 0 hang"));
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+// glibc 2.35 holds a lock while it runs handlers of fork.
+TEST_F(Attach, DoesNotWaitForAForkWithALockOfTheProgram) {
+  Running running(CommandFor(Launch::kBare, {"fork_with_lock"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  Running tool({.argv = {Tool(), "attach", Pid(running), "-o", out(), "--tables", tables()}});
+  EXPECT_TRUE(
+      Eventually([&] { return ReadFile("/proc/" + Pid(running) + "/maps").find("libholdfast") != std::string::npos; }));
+  Line(running, 1);
+  running.Write("fork\n");
+  EXPECT_TRUE(running.WaitForOutput("done 2\n"));
+  const RunResult attached = tool.Wait();
+  EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+  Line(running, 3);
+  EXPECT_TRUE(DetachFrom(running).exited(0));
+  running.CloseInput();
   EXPECT_TRUE(running.Wait().exited(0));
 }
 
