@@ -1809,6 +1809,10 @@ class ControlGroup {
       WriteFile(folder_ + "/freezer.state", freezes ? "FROZEN" : "THAWED");
     }
   }
+  bool is_frozen() const {
+    return is_v2_ ? ReadFile(folder_ + "/cgroup.events").find("frozen 1") != std::string::npos
+                  : ReadFile(folder_ + "/freezer.state") == "FROZEN\n";
+  }
 
  private:
   const bool is_v2_;
@@ -1827,6 +1831,7 @@ TEST_P(AttachToFrozen, IsRefusedUntilItIsThawed) {
   if (!group.has_process()) GTEST_SKIP() << "no control group can be made here";
   const std::string frozen = "its control group /holdfast-test." + Pid(running) + " is frozen";
   group.Freeze(true);
+  ASSERT_TRUE(Eventually([&] { return group.is_frozen(); }));
   const RunResult checked = RunTool({"doctor", Pid(running), "--attach"});
   EXPECT_TRUE(checked.exited(1)) << checked.Describe();
   EXPECT_THAT(checked.out, HasSubstr(frozen));
@@ -1837,6 +1842,7 @@ TEST_P(AttachToFrozen, IsRefusedUntilItIsThawed) {
   const RunResult attached = AttachTo(running, {"--exact"});
   ASSERT_TRUE(attached.exited(0)) << attached.Describe();
   group.Freeze(true);
+  ASSERT_TRUE(Eventually([&] { return group.is_frozen(); }));
   const RunResult kept = DetachFrom(running);
   EXPECT_TRUE(kept.exited(3)) << kept.Describe();
   EXPECT_THAT(kept.err, HasSubstr("not detached: " + frozen));
