@@ -62,6 +62,8 @@ class SignalsBlocked {
   }
   SignalsBlocked(const SignalsBlocked&) = delete;
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  // The kernel's mask of signals that were blocked before.
+  uint64_t before() const { return mask_; }
 
  private:
   const bool blocks_;

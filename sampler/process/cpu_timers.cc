@@ -6,6 +6,7 @@
 #include <sys/time.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "sampler/arch/call_on_stack.h"
@@ -117,6 +118,8 @@ void OnSignal(int number, siginfo_t* info, void* given) {
   auto* context = static_cast<ucontext_t*>(given);
   if (UNLIKELY(info->si_code != SI_TIMER) || UNLIKELY(!IsOurs(info->si_value.sival_ptr)))
     return PassOn(number, info, context);
+  // It was pending while a filter was installed, which may forbid whatever follows.
+  if (UNLIKELY(no_system_calls.load(std::memory_order_acquire))) return;
   // Sequentially consistent, like the end of all timers: either EndCpuTimers sees this handler, or it sees the end.
   in_handler.fetch_add(1);
   constexpr uint64_t kAll = ~uint64_t{0};
@@ -207,13 +210,17 @@ void MaskInHandlers() {
 
 constexpr uint64_t kByOther = uint64_t{1} << 63;
 constexpr int kNumberShift = 32;
+// The process ends, and a thread is about to report the owner's rest. There is no timer any more.
+constexpr uint64_t kIsEnding = uint64_t{1} << 62;
 constexpr uint32_t kSlots = 8192, kProbes = 64;
 // 64 KiB of zeros, touched only as used. The first one is nobody's: a signal with its address measures the frame.
 constinit Slot slots[kSlots] = {};
-// When each timer's first signal is due, by the CPU clock of its thread, and the intervals reported so far.
+// When each timer's first signal is due, by the CPU clock of its thread; the intervals reported so far, and their length.
+// The thread itself or one that ends the process reads it while another one changes it.
 struct Progress {
-  std::atomic<uint64_t> first_ns, reported;
+  std::atomic<uint64_t> first_ns, reported, every_ns;
 };
+constexpr uint64_t kNothingDue = UINT64_MAX;  // first_ns, while the rest changes
 constinit Progress progress[kSlots] = {};
 constinit std::atomic<uint32_t> timer_count{0};
 
@@ -238,11 +245,11 @@ bool IsOurs(const void* value) {
 }
 
 uint32_t OwnerOf(uint64_t slot) { return static_cast<uint32_t>(slot); }
-long NumberOf(uint64_t slot) { return static_cast<long>((slot & ~kByOther) >> kNumberShift) - 1; }
+long NumberOf(uint64_t slot) { return static_cast<long>((slot & ~(kByOther | kIsEnding)) >> kNumberShift) - 1; }
 
-// False: somebody else has.
-bool Delete(Slot* slot, uint64_t value) {
-  if (NumberOf(value) < 0 || !slot->compare_exchange_strong(value, 0, std::memory_order_acq_rel)) return false;
+// False: somebody else has. The slot is free then, or has `after`.
+bool Delete(Slot* slot, uint64_t value, uint64_t after = 0) {
+  if (NumberOf(value) < 0 || !slot->compare_exchange_strong(value, after, std::memory_order_acq_rel)) return false;
   RawSyscall(SYS_timer_delete, NumberOf(value));
   timer_count.fetch_sub(1, std::memory_order_relaxed);
   return true;
@@ -278,6 +285,8 @@ uint64_t NumberAt(const char* text) {
 
 // Each timer takes one of the signals that the user may have pending in all processes (RLIMIT_SIGPENDING).
 bool IsBelowQuarter() {
+  constexpr uint32_t kUnseen = 64;  // timers
+  next_check = std::min(next_check, timer_count.load(std::memory_order_relaxed) + kUnseen);
   if (timer_count.load(std::memory_order_relaxed) < next_check) return true;
   uint64_t used = timer_count.load(std::memory_order_relaxed), limit = 0;
   const char* found = nullptr;
@@ -296,9 +305,9 @@ bool IsBelowQuarter() {
     if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, kSigPending, nullptr, limits))) limit = limits[0];
   }
   if (used >= limit / 4) return false;
-  // Other processes take theirs, too: half of what is left may be taken unseen, but not more than 64.
+  // Other processes take theirs, too: half of what is left may be taken unseen, but not more than kUnseen.
   const uint64_t left = (limit / 4 - used + 1) / 2;
-  next_check = timer_count.load(std::memory_order_relaxed) + static_cast<uint32_t>(left < 64 ? left : 64);
+  next_check = timer_count.load(std::memory_order_relaxed) + static_cast<uint32_t>(left < kUnseen ? left : kUnseen);
   return true;
 }
 
@@ -322,12 +331,18 @@ timespec TimeOf(uint64_t ns) { return {static_cast<time_t>(ns / kNsOfSecond), st
 
 // The intervals that the thread has used and no signal has reported. Its first one ends at a random moment, so this is right
 // on average.
-uint64_t RestOf(const Slot* slot, uint32_t id, uint64_t every_ns) {
+struct Rest {
+  uint64_t intervals, every_ns;
+};
+Rest RestOf(const Slot* slot, uint32_t id) {
   const Progress& of = progress[slot - slots];
-  const uint64_t now_ns = CpuNs(id), first_ns = of.first_ns.load(std::memory_order_relaxed);
+  const uint64_t now_ns = CpuNs(id), first_ns = of.first_ns.load(std::memory_order_acquire);
   const uint64_t reported = of.reported.load(std::memory_order_relaxed);
-  const uint64_t due = now_ns < first_ns ? 0 : 1 + (now_ns - first_ns) / every_ns;
-  return due > reported ? due - reported : 0;
+  const uint64_t every_ns = of.every_ns.load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (of.first_ns.load(std::memory_order_relaxed) != first_ns || now_ns < first_ns || every_ns == 0) return {0, 0};
+  const uint64_t due = 1 + (now_ns - first_ns) / every_ns;
+  return {due > reported ? due - reported : 0, every_ns};
 }
 
 // Starts or changes a timer. False: there is no such timer, or its thread is gone.
@@ -340,9 +355,14 @@ bool SetTimer(Slot* slot, uint64_t value, uint64_t every_ns) {
   const uint64_t first_ns = 1 + random % every_ns;
   const timespec times[2] = {TimeOf(every_ns), TimeOf(first_ns)};
   Progress& of = progress[slot - slots];
+  of.first_ns.store(kNothingDue, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
   of.reported.store(0, std::memory_order_relaxed);
-  of.first_ns.store(CpuNs(id) + first_ns, std::memory_order_relaxed);
-  return !SyscallFailed(RawSyscall(SYS_timer_settime, NumberOf(value), 0, &times, nullptr));
+  of.every_ns.store(every_ns, std::memory_order_relaxed);
+  const uint64_t used_ns = CpuNs(id);
+  const bool is_set = !SyscallFailed(RawSyscall(SYS_timer_settime, NumberOf(value), 0, &times, nullptr));
+  of.first_ns.store(used_ns + first_ns, std::memory_order_release);
+  return is_set;
 }
 
 // Makes a timer for the thread. −errno; 0: done.
@@ -393,6 +413,7 @@ long GiveTimer(uint32_t id, bool by_other, uint64_t every_ns) {
     uint64_t none = 0;
     if (!slot->compare_exchange_strong(none, uint64_t{id})) return -EAGAIN;
   }
+  if ((value & kIsEnding) != 0) return 0;
   long result = -EAGAIN;
   if (IsBelowQuarter() || (Sweep() && IsBelowQuarter())) result = MakeTimer(slot, id, by_other, every_ns);
   if (result != 0) {
@@ -439,7 +460,8 @@ void Sample(const siginfo_t& info, const ucontext_t& context) {
   auto* slot = static_cast<Slot*>(info.si_value.sival_ptr);
   uint64_t value = slot->load(std::memory_order_acquire);
   // A late signal of a timer that is gone; the slot may be another thread's by now.
-  if (UNLIKELY(OwnerOf(value) != static_cast<uint32_t>(RawSyscall(SYS_gettid)))) return;
+  if (UNLIKELY(OwnerOf(value) != static_cast<uint32_t>(RawSyscall(SYS_gettid))) || UNLIKELY((value & kIsEnding) != 0))
+    return;
   // The program has made itself a small alternate stack by a system call of its own. Without one the size is 0, and the
   // flags are not defined.
   if (UNLIKELY((context.uc_stack.ss_flags & SS_DISABLE) == 0) && !MayHaveTimer(context.uc_stack.ss_size)) {
@@ -461,9 +483,10 @@ void Sample(const siginfo_t& info, const ucontext_t& context) {
   const auto word = [registers](int64_t offset) { return *reinterpret_cast<const uintptr_t*>(registers + offset); };
   const CallerRegisters at = {word(kSignalPcOffset) + 1, word(kSignalSpOffset), word(kSignalFpOffset)};
   const uint64_t missed = info.si_overrun > 0 ? static_cast<uint64_t>(info.si_overrun) : 0;
-  progress[slot - slots].reported.fetch_add(1 + missed, std::memory_order_relaxed);
+  Progress& of = progress[slot - slots];
+  of.reported.fetch_add(1 + missed, std::memory_order_relaxed);
   // The kernel puts the frame right below the interrupted code's stack.
-  SampleOnOwnStack({at, 1 + missed, interval_ns.load(std::memory_order_relaxed),
+  SampleOnOwnStack({at, 1 + missed, of.every_ns.load(std::memory_order_relaxed),
                     at.sp - reinterpret_cast<uintptr_t>(&context) > kLargestFrame, 0, 0});
 }
 
@@ -474,9 +497,10 @@ bool IsCpuClock(int clock) {
   return clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID || (clock < 0 && (clock & 3) != 3);
 }
 
-// Reads /proc/self/timers, in which a timer has lines such as "notify: signal/pid.4242" and "ClockID: 2"; ours have
+// Whether timer_create has made one. Reads /proc/self/timers, in which a timer has lines such as "notify: signal/pid.4242" and "ClockID: 2"; ours have
 // "signal/tid.4242". Without that file, timers that were made count as still there. Called by the owner of `busy`.
 bool HasTimerOnCpuClock() {
+  if (!program_made_timer.load(std::memory_order_relaxed)) return false;
   const long file = RawSyscall(SYS_openat, AT_FDCWD, "/proc/self/timers", O_RDONLY | O_CLOEXEC, 0);
   if (SyscallFailed(file)) return true;
   constexpr char kSignal[] = "notify: signal/pid", kClock[] = "ClockID: ";
@@ -514,8 +538,7 @@ CpuState Decide() {
     utsname system{};
     if (SyscallFailed(RawSyscall(SYS_uname, &system)) || !DefersCpuTimers(system.release)) return CpuState::kOldKernel;
   }
-  if (HasProgramsTimer() || (program_made_timer.load(std::memory_order_relaxed) && HasTimerOnCpuClock()))
-    return CpuState::kProgramsTimer;
+  if (HasProgramsTimer() || HasTimerOnCpuClock()) return CpuState::kProgramsTimer;
   LearnInterruptedCalls();
   if (!InstallHandler()) return CpuState::kRefused;
   if (!handlers_are_masked) {
@@ -556,14 +579,20 @@ void DeleteAll() {
 
 // Applies an interval to the whole process. Called by the owner of `busy`.
 void Use(uint64_t wanted_ns) {
-  const CpuState now = wanted_ns == 0 ? CpuState::kOff : Decide();
+  CpuState now = wanted_ns == 0 ? CpuState::kOff : Decide();
   interval_ns.store(now == CpuState::kOn ? wanted_ns : 0);
+  if (now == CpuState::kOn || HasCpuTimers()) BumpChanges();
+  // Once more: see NoteTimerOfProgram.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (now == CpuState::kOn && HasTimerOnCpuClock()) {
+    now = CpuState::kProgramsTimer;
+    interval_ns.store(0);
+  }
   if (now == CpuState::kOn) {
     ForEachTimer([wanted_ns](Slot* slot, uint64_t value) { SetTimer(slot, value, wanted_ns); });
   } else {
     DeleteAll();
   }
-  if (now == CpuState::kOn || HasCpuTimers()) BumpChanges();
   Report(now);
 }
 
@@ -635,6 +664,9 @@ void SeeCpuSlow(ThreadState& thread) {
       Report(state.load(std::memory_order_relaxed));
     }
   }
+  // A thread of libc that waits for this signal itself, for timers that call a function (SIGEV_THREAD); or a handler on an
+  // alternate stack, after which the thread asks again.
+  if ((blocked.before() & AlternateStackMask::kBit) != 0) return;
   thread.cpu_seen = cpu_changes.load(std::memory_order_relaxed) & 63;
   const uint64_t every_ns = interval_ns.load(std::memory_order_relaxed);
   if (every_ns == 0) return;
@@ -661,19 +693,21 @@ void EndCpuTimer(const CallerRegisters& caller, const void* function) {
   const auto id = static_cast<uint32_t>(RawSyscall(SYS_gettid));
   Slot* const slot = SlotOf(id, false);
   if (slot == nullptr) return;
-  const uint64_t value = slot->load(std::memory_order_acquire), every_ns = interval_ns.load(std::memory_order_relaxed);
-  if (OwnerOf(value) != id || NumberOf(value) < 0) return;
-  const uint64_t rest = every_ns != 0 ? RestOf(slot, id, every_ns) : 0;
+  uint64_t value = slot->load(std::memory_order_acquire);
+  const bool is_ending = (value & kIsEnding) != 0;
+  if (OwnerOf(value) != id || (NumberOf(value) < 0 && !is_ending)) return;
+  const Rest rest = interval_ns.load(std::memory_order_relaxed) != 0 ? RestOf(slot, id) : Rest{0, 0};
   // Only one of this thread and one that ends the process counts it.
-  if (Delete(slot, value) && rest > 0)
-    sampler({caller, rest, every_ns, false, reinterpret_cast<uintptr_t>(function), 0});
+  const bool is_ours =
+      is_ending ? slot->compare_exchange_strong(value, 0, std::memory_order_acq_rel) : Delete(slot, value);
+  if (is_ours && rest.intervals > 0)
+    sampler({caller, rest.intervals, rest.every_ns, false, reinterpret_cast<uintptr_t>(function), 0});
 }
 
 void ReportCpuRestSlow(const CallerRegisters& caller, bool of_all) {
   if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return;
   const SignalsBlocked blocked;
-  const uint64_t every_ns = interval_ns.load(std::memory_order_relaxed);
-  if (every_ns == 0) return;
+  if (interval_ns.load(std::memory_order_relaxed) == 0) return;
   const auto id = static_cast<uint32_t>(RawSyscall(SYS_gettid));
   uint64_t pending = 0;
   Slot* const own = SlotOf(id, false);
@@ -682,7 +716,7 @@ void ReportCpuRestSlow(const CallerRegisters& caller, bool of_all) {
   const bool is_pending =
       SyscallFailed(RawSyscall(SYS_rt_sigpending, &pending, kMaskBytes)) || (pending & AlternateStackMask::kBit) != 0;
   if (OwnerOf(own_value) == id && NumberOf(own_value) >= 0 && !is_pending) {
-    if (const uint64_t rest = RestOf(own, id, every_ns); rest > 0) {
+    if (const auto [rest, every_ns] = RestOf(own, id); rest > 0) {
       // The timer goes on after what is reported here: the process may use more in its exit handlers.
       Progress& of = progress[own - slots];
       const uint64_t reported = of.reported.fetch_add(rest, std::memory_order_relaxed) + rest;
@@ -693,25 +727,35 @@ void ReportCpuRestSlow(const CallerRegisters& caller, bool of_all) {
     }
   }
   if (!of_all) return;
-  ForEachTimer([&caller, id, every_ns](Slot* slot, uint64_t value) {
+  bool any = false;
+  ForEachTimer([id, &any](Slot* slot, uint64_t value) {
     const uint32_t other = OwnerOf(value);
-    if (other == id) return;
-    if (!Delete(slot, value)) return;
-    // Its handler may run at this moment, and count.
-    AwaitBounded(20, [] { return in_handler.load() == 0; });
-    // A new thread may have taken the slot.
-    const uint64_t rest = RestOf(slot, other, every_ns);
-    if (rest > 0 && slot->load(std::memory_order_acquire) == 0) sampler({caller, rest, every_ns, false, 0, other});
+    any |= other != id && Delete(slot, value, other | kIsEnding);
   });
+  if (!any) return;
+  // Their handlers may run at this moment, and count. A thread that is not scheduled may stay in its handler for long, so this
+  // is one wait for all of them.
+  AwaitBounded(20, [] { return in_handler.load() == 0; });
+  for (Slot& slot : slots) {
+    uint64_t value = slot.load(std::memory_order_acquire);
+    if ((value & kIsEnding) == 0) continue;
+    const auto [rest, every_ns] = RestOf(&slot, OwnerOf(value));
+    // Only one of two threads that end the process counts it.
+    if (slot.compare_exchange_strong(value, 0, std::memory_order_acq_rel) && rest > 0)
+      sampler({caller, rest, every_ns, false, 0, OwnerOf(value)});
+  }
 }
 
 void NoteTimerOfProgram(int clock) {
   if (no_system_calls.load(std::memory_order_relaxed) || !IsCpuClock(clock)) return;
   program_made_timer.store(true, std::memory_order_relaxed);
+  // Either this thread sees that timers are on, or Use, which switches them on at this moment, sees the program's.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!HasCpuTimers() || InBorrowedMemory()) return;
   const SignalsBlocked blocked;
-  if (interval_ns.exchange(0) == 0) return;
+  // Before the interval is read: a thread in Use may be about to store one.
   const Busy own;
+  if (interval_ns.exchange(0) == 0) return;
   DeleteAll();
   Report(CpuState::kProgramsTimer);
 }
@@ -734,7 +778,11 @@ void LeaveCpuTimer() {
 
 void AskForCpuTimer() {
   ThreadState& thread = thread_state;
-  if (interval_ns.load(std::memory_order_relaxed) == 0) return;
+  if (interval_ns.load(std::memory_order_relaxed) == 0 || InBorrowedMemory()) return;
+  // What a timer has not reported yet would be lost. Rust's threads call it at their end.
+  const Slot* const has = SlotOf(static_cast<uint32_t>(RawSyscall(SYS_gettid)), false);
+  const bool is_mine = thread.cpu_seen == (cpu_changes.load(std::memory_order_relaxed) & 63);
+  if (is_mine && has != nullptr && NumberOf(has->load(std::memory_order_acquire)) >= 0) return;
   thread.cpu_seen = 0;
   SeeCpuSlow(thread);
 }
@@ -769,6 +817,8 @@ void ResumeCpuTimers() {
 void ForgetCpuTimers(uint64_t requested_ns) {
   cpu_applied.store(1, std::memory_order_relaxed);
   program_made_timer.store(false, std::memory_order_relaxed);
+  // Another thread of the parent may have had it.
+  busy.store(false, std::memory_order_relaxed);
   if (!HasCpuTimers() && requested_ns == 0) return;
   for (Slot& slot : slots) {
     if (slot.load(std::memory_order_relaxed) != 0) slot.store(0, std::memory_order_relaxed);
@@ -780,7 +830,6 @@ void ForgetCpuTimers(uint64_t requested_ns) {
   next_check = 1;
   last_sweep_ns = 0;
   process.options.cpu_interval_ns = requested_ns;
-  busy.store(false, std::memory_order_relaxed);
   // The handler is inherited.
   if (!process.options.children) {
     interval_ns.store(0);

@@ -1,5 +1,6 @@
 // CPU time by function, sampled by timers of the kernel; and that their signals change nothing in programs.
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <sstream>
 
 #include "tests/support/profiled.h"
+#include "tests/support/tracer.h"
 
 namespace holdfast::testing {
 namespace {
@@ -283,10 +285,93 @@ TEST_F(Cpu, IsNotSampledWhileTheProgramHasATimerOnACpuClock) {
   EXPECT_EQ(result.err, "") << result.Describe();
 }
 
+// The oldest thread but the first one; 0: there is none.
+pid_t OtherThreadOf(pid_t pid) {
+  pid_t oldest = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    const pid_t id = atoi(entry.path().filename().c_str());
+    if (id != pid && (oldest == 0 || id < oldest)) oldest = id;
+  }
+  return oldest;
+}
+
+// The program makes its timer when the library has found none and has not switched its own on.
+TEST_F(Cpu, ATimerThatTheProgramMakesWhileSamplesBeginEndsThem) {
+  Running running(CommandFor(Launch::kPreload, {"cpu_timer_cases", "makes-timer"}, {{"heap-interval", "64KiB"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const std::string pid = std::to_string(running.pid());
+  const Tracer allocates(OtherThreadOf(running.pid()));
+  if (!allocates.attached()) GTEST_SKIP() << "the system forbids to trace processes";
+  const RunResult on = RunTool({"set", pid, "cpu=1000", "--tables", tables()});
+  EXPECT_THAT(on.err, ::testing::HasSubstr("pending")) << on.Describe();
+  allocates.RunTo({SYS_rt_sigaction}, [] { return false; });
+  running.Write("\n");
+  ASSERT_TRUE(running.WaitForOutput("made"));
+  allocates.Leave(0);
+  RunResult doctor;
+  const auto has_ended = [&] {
+    doctor = RunTool({"doctor", pid, "--tables", tables()});
+    return doctor.out.find("has a CPU timer of its own (setitimer or timer_create)") != std::string::npos;
+  };
+  EXPECT_TRUE(Eventually(has_ended, 20)) << doctor.Describe();
+  running.Write("\n");
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+// The interval is another one already, and the thread's timer still counts by the one before.
+TEST_F(Cpu, OfAThreadThatEndsAtAChangeCountsOnce) {
+  Running running(CommandFor(Launch::kPreload, {"cpu_timer_cases", "ends-at-change"},
+                             {{"cpu", "100"}, {"heap-interval", "64KiB"}}));
+  ASSERT_TRUE(running.WaitForOutput("computed"));
+  const Tracer allocates(OtherThreadOf(running.pid()));
+  if (!allocates.attached()) GTEST_SKIP() << "the system forbids to trace processes";
+  const RunResult change = RunTool({"set", std::to_string(running.pid()), "cpu=1000", "--tables", tables()});
+  EXPECT_THAT(change.err, ::testing::HasSubstr("pending")) << change.Describe();
+  EXPECT_EQ(allocates.RunTo({SYS_timer_settime}, [] { return false; }), SYS_timer_settime);
+  running.Write("\n");
+  ASSERT_TRUE(running.WaitForOutput("joined"));
+  allocates.Leave(0);
+  running.Write("\n");
+  EXPECT_TRUE(running.Wait().exited(0));
+  EXPECT_TRUE(Settled());
+  Decoded profile = Only();
+  // The rest is a whole interval, right on average.
+  EXPECT_NEAR(static_cast<double>(profile.SumAny("ComputesThenWaits")["cpu"]), 0.3e9, 0.05e9) << profile.Summary();
+}
+
+// It waits for the signal itself.
+TEST_F(Cpu, ThreadsOfLibcThatWaitForItsSignalHaveNoTimer) {
+  Running running(
+      CommandFor(Launch::kPreload, {"cpu_timer_cases", "sigev-thread"}, {{"cpu", "1000"}, {"heap-interval", "1"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const RunResult change = RunTool({"set", std::to_string(running.pid()), "cpu=500", "--tables", tables()});
+  EXPECT_THAT(change.err, ::testing::HasSubstr(", 2 threads with a timer")) << change.Describe();
+  running.Write("\n");
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+// One thread is not scheduled while it takes a sample. The end of the process waits for it once, not once for each thread.
+TEST_F(Cpu, AtTheEndOneWaitIsForAllThreads) {
+  constexpr int kThreads = 100;
+  Running running(CommandFor(Launch::kPreload, {"cpu_timer_cases", "ends-with-threads", std::to_string(kThreads)},
+                             {{"cpu", "1000"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const Tracer main(running.pid()), other(OtherThreadOf(running.pid()));
+  if (!main.attached() || !other.attached()) GTEST_SKIP() << "the system forbids to trace processes";
+  ASSERT_TRUE(other.RunIntoHandler(32));
+  running.Write("\n");
+  int stops = 0;  // two for each sleep
+  while (main.RunTo({SYS_nanosleep, SYS_exit_group}, [] { return false; }) == SYS_nanosleep) ++stops;
+  other.Leave(0);
+  main.Leave(0);
+  EXPECT_TRUE(running.Wait().exited(0));
+  EXPECT_LT(stops, kThreads);
+}
+
 // What a process has used since its last signal is reported at its end, also of its other threads.
 TEST_F(Cpu, OfProcessesOfSomeMillisecondsIsTheirs) {
   constexpr int kProcesses = 150;
-  for (const char* how : {"executed", "forked", "threads"}) {
+  for (const char* how : {"executed", "forked", "threads", "stacks"}) {
     SCOPED_TRACE(how);
     const RunResult result =
         RunAs(Launch::kPreload, {"short_processes", how, std::to_string(kProcesses)}, {{"cpu", "1000"}});
@@ -299,6 +384,24 @@ TEST_F(Cpu, OfProcessesOfSomeMillisecondsIsTheirs) {
     const double error = 6 * 1e6 * std::sqrt(kProcesses);
     EXPECT_GT(sampled, burned - error) << AllSummaries();
     EXPECT_LT(sampled, used + error) << AllSummaries();
+    std::filesystem::remove_all(out());
+  }
+}
+
+// No list of threads is kept then, and these threads do not allocate.
+TEST_F(Cpu, OfThreadsIsKnownWhereNothingElseIsRecorded) {
+  constexpr int kProcesses = 60;
+  for (const Options& others : {Options{{"heap-interval", "0"}, {"lock-interval", "0"}}, {{"profiles", "heap"}}}) {
+    Options options = {{"cpu", "1000"}};
+    options.insert(others.begin(), others.end());
+    const RunResult result =
+        RunAs(Launch::kPreload, {"short_processes", "stacks", std::to_string(kProcesses)}, options);
+    ASSERT_TRUE(result.exited(0)) << result.Describe();
+    double burned = 0;
+    ASSERT_EQ(sscanf(result.out.c_str(), "burned %lf", &burned), 1) << result.Describe();
+    double sampled = 0;
+    for (const Decoded& file : Newest(out(), "cpu")) sampled += static_cast<double>(file.Total().at("cpu"));
+    EXPECT_GT(sampled, burned - 6 * 1e6 * std::sqrt(kProcesses)) << AllSummaries();
     std::filesystem::remove_all(out());
   }
 }

@@ -704,6 +704,70 @@ static void BelowFilter(double seconds) {
   EXPECT(0);
 }
 
+// ---- Made or ended at a moment that a test chooses ----
+
+static void MakesTimer(double seconds) {
+  (void)seconds;
+  const pthread_t allocates = Start(Allocates, NULL);
+  puts("ready");
+  fflush(stdout);
+  getchar();
+  timer_t timer;
+  EXPECT(timer_create(CLOCK_PROCESS_CPUTIME_ID, NULL, &timer) == 0);
+  puts("made");
+  fflush(stdout);
+  getchar();
+  atomic_store(&ended, 1);
+  EXPECT(pthread_join(allocates, NULL) == 0);
+}
+// A thread computes, and ends when input comes.
+static void* ComputesThenWaits(void* unused) {
+  BurnCpu(0.3);
+  puts("computed");
+  fflush(stdout);
+  while (!atomic_load(&may_end)) usleep(1000);
+  return unused;
+}
+static void EndsAtChange(double seconds) {
+  (void)seconds;
+  // Which has the lower id, so its timer is changed first.
+  const pthread_t allocates = Start(Allocates, NULL), computes = Start(ComputesThenWaits, NULL);
+  getchar();
+  atomic_store(&may_end, 1);
+  EXPECT(pthread_join(computes, NULL) == 0);
+  puts("joined");
+  fflush(stdout);
+  getchar();
+  atomic_store(&ended, 1);
+  EXPECT(pthread_join(allocates, NULL) == 0);
+}
+// libc has a thread that waits for its timers, and allocates.
+static void SigevThread(double seconds) {
+  (void)seconds;
+  const pthread_t allocates = Start(Allocates, NULL);
+  struct sigevent call = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = Called};
+  call.sigev_value.sival_int = 42;
+  timer_t timer;
+  EXPECT(timer_create(CLOCK_MONOTONIC, &call, &timer) == 0);
+  const struct itimerspec often = {{0, 1000000}, {0, 1000000}};
+  EXPECT(timer_settime(timer, 0, &often, NULL) == 0);
+  while (atomic_load(&called) < 20) usleep(1000);
+  EXPECT(timer_delete(timer) == 0);
+  puts("ready");
+  fflush(stdout);
+  getchar();
+  atomic_store(&ended, 1);
+  EXPECT(pthread_join(allocates, NULL) == 0);
+}
+// Ends while all its threads live.
+static void EndsWithThreads(double threads) {
+  for (int i = 0; i < threads; ++i) Start(ComputesUntilTold, NULL);
+  puts("ready");
+  fflush(stdout);
+  getchar();
+  exit(0);
+}
+
 // ---- Switched on and off from outside ----
 
 static void* Computes(void* unused) {
@@ -755,6 +819,10 @@ int main(int count, char** arguments) {
                {"threads", Threads},
                {"together", Together},
                {"below-filter", BelowFilter},
+               {"makes-timer", MakesTimer},
+               {"ends-at-change", EndsAtChange},
+               {"sigev-thread", SigevThread},
+               {"ends-with-threads", EndsWithThreads},
                {"until-input", UntilInput},
                {"burn", Burn}};
   for (size_t i = 0; count > 1 && i < sizeof cases / sizeof *cases; ++i) {

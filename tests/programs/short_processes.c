@@ -1,10 +1,12 @@
 // Processes that compute for 3 ms, one after the other. Prints what all of them burned, and used in all, in nanoseconds.
 //
-//     short_processes executed|forked|threads COUNT
+//     short_processes executed|forked|threads|stacks COUNT
 //
 // executed: each is a new program. forked: each is a child that ends by _exit. threads: of each executed program two more
-// threads compute, and still live at its end.
+// threads compute, and still live at its end. stacks: the same, but they end before it, and have an alternate stack for
+// signals as long as they compute (as Rust's do).
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,21 +39,33 @@ static void* BurnAndStay(void* unused) {
   return unused;
 }
 
-static void BurnInThreads(void) {
+static void* BurnWithStack(void* unused) {
+  enum { kBytes = 65536 };
+  char* const bytes = mmap(NULL, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const stack_t stack = {.ss_sp = bytes, .ss_size = kBytes}, none = {.ss_flags = SS_DISABLE};
+  if (sigaltstack(&stack, NULL) != 0) abort();
+  BurnShortly();
+  if (sigaltstack(&none, NULL) != 0) abort();
+  return unused;
+}
+
+static void BurnInThreads(int stay) {
   pthread_t threads[2];
   pthread_barrier_init(&burned, NULL, 3);
   for (int i = 0; i < 2; ++i) {
-    if (pthread_create(&threads[i], NULL, BurnAndStay, NULL) != 0) abort();
+    if (pthread_create(&threads[i], NULL, stay ? BurnAndStay : BurnWithStack, NULL) != 0) abort();
   }
   BurnShortly();
-  pthread_barrier_wait(&burned);
+  if (stay) pthread_barrier_wait(&burned);
+  for (int i = 0; i < 2 && !stay; ++i) pthread_join(threads[i], NULL);
 }
 
 int main(int count, char** arguments) {
   if (count < 3) return 2;
   const char* how = arguments[1];
   if (strcmp(arguments[2], "one") == 0) {
-    strcmp(how, "threads") == 0 ? BurnInThreads() : BurnShortly();
+    const int stay = strcmp(how, "threads") == 0;
+    stay || strcmp(how, "stacks") == 0 ? BurnInThreads(stay) : BurnShortly();
     return 0;
   }
   const int processes = atoi(arguments[2]);
@@ -77,6 +91,6 @@ int main(int count, char** arguments) {
           1e9 +
       (double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec + self.ru_utime.tv_usec + self.ru_stime.tv_usec) *
           1e3;
-  printf("burned %.0f of %.0f\n", processes * 3e6 * (strcmp(how, "threads") == 0 ? 3 : 1), used);
+  printf("burned %.0f of %.0f\n", processes * 3e6 * (how[0] == 't' || how[0] == 's' ? 3 : 1), used);
   return 0;
 }

@@ -21,13 +21,27 @@ class Tracer {
     if (attached_) waitpid(pid, nullptr, __WALL);
   }
   bool attached() const { return attached_; }
-  // Lets the process go on until it makes one of these system calls, or `is_over`, which is asked at each call.
-  void RunTo(const std::vector<long>& calls, const std::function<bool()>& is_over) const {
+  // Lets the process go on until it makes one of these system calls, or returns from it, or `is_over`, which is asked at each
+  // call. Returns the call's number; −1: over.
+  long RunTo(const std::vector<long>& calls, const std::function<bool()>& is_over) const {
     while (!is_over() && GoOn(PTRACE_SYSCALL)) {
       user_regs_struct registers;
       ptrace(PTRACE_GETREGS, pid_, nullptr, &registers);
-      if (std::count(calls.begin(), calls.end(), static_cast<long>(registers.orig_rax)) != 0) return;
+      const auto call = static_cast<long>(registers.orig_rax);
+      if (std::count(calls.begin(), calls.end(), call) != 0) return call;
     }
+    return -1;
+  }
+  // Lets the thread go on into its handler of this signal, up to the handler's first system call. Others that come before it
+  // are lost.
+  bool RunIntoHandler(int signal) const {
+    int status = 0;
+    do {
+      ptrace(PTRACE_CONT, pid_, nullptr, nullptr);
+      if (waitpid(pid_, &status, __WALL) != pid_ || !WIFSTOPPED(status)) return false;
+    } while (WSTOPSIG(status) != signal);
+    ptrace(PTRACE_SYSCALL, pid_, nullptr, signal);
+    return waitpid(pid_, &status, __WALL) == pid_ && WIFSTOPPED(status);
   }
   // Lets the process go on an instruction at a time until `is_over`: it works, and slowly.
   void StepUntil(const std::function<bool()>& is_over) const {
