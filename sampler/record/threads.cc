@@ -44,7 +44,9 @@ ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, 
   ThreadBirth birth{};
   if (SharedTable* table = OwnState() ? CurrentTable() : nullptr) ExpectAnotherThread(table, thread);
   const bool stacks_wanted = (process.options.profiles & KindBit(ProfileKind::kMap)) != 0;
-  if (!stacks_wanted && (process.options.profiles & KindBit(ProfileKind::kThreads)) == 0) return birth;
+  // With CPU timers, each thread has one from its start on, and reports at its end what it has used since the last signal.
+  if (!stacks_wanted && !HasCpuTimers() && (process.options.profiles & KindBit(ProfileKind::kThreads)) == 0)
+    return birth;
   if (LittleStackLeft(kStackForRecord)) {
     if (SharedTable* table = OwnState() ? CurrentTable() : nullptr) table->Count(Loss::kStackMissing);
     return birth;
