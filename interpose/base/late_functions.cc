@@ -270,8 +270,9 @@ HOLDFAST_COLD void* LateOr(int number, void* without) {
   void* found = nullptr;
   if (!FindLateFunction(!HasThreads(), wanted.name, wanted.version, &found)) return without;
   const bool is_loaded = found != nullptr;
-  // With threads, all of libc's functions are there.
-  if (!is_loaded && HasThreads()) found = without;
+  // With threads, all of libc's functions are there, but for those of librt.
+  const bool may_come = std::string_view(wanted.name.text) == "timer_create";
+  if (!is_loaded && !may_come && HasThreads()) found = without;
   if (found != nullptr) __atomic_store_n(RealFunction(number), found, __ATOMIC_RELAXED);
   if (is_loaded) FindOthers();
   return found != nullptr ? found : without;
