@@ -196,6 +196,16 @@ TEST_F(FirstGlance, LocksComeFirstWhenThreadsWaitForAQuarterOfTheTime) {
   EXPECT_THAT(RunTool({"top", "--kind", "heap", out()}).out, ::testing::StartsWith("program "));
 }
 
+TEST_F(FirstGlance, WorkersOfRustThatWaitForWorkAreNoTrouble) {
+  const RunResult run = RunAs(Launch::kRun, {"rust_idle_workers"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  EXPECT_THAT(run.out, HasSubstr("152 calls")) << run.Describe();
+  EXPECT_THAT(run.err, Not(HasSubstr("for locks that others held"))) << run.Describe();
+  EXPECT_THAT(RunTool({"top", out()}).out, ::testing::StartsWith("program "));
+  // The lock's own waits, 20 ms, are locks nevertheless.
+  EXPECT_THAT(RunTool({"top", "--metric", "delay", out()}).out, ContainsRegex("\nlocks    [0-9.]+m?s of it"));
+}
+
 TEST_F(FirstGlance, ResidentMemoryIsShownNextToTheHeap) {
   Running running(
       CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "50ms"}}));

@@ -68,6 +68,22 @@ TEST(WaitRank, RustsContendedLocksAreLocks) {
   EXPECT_EQ(rank("app::FairRwLock::read_contended"), WaitRank::kIdle);
 }
 
+// Whoever wakes these held nothing. The innermost known function decides: after the event, the thread takes the lock.
+TEST(WaitRank, RustsConditionsAndParkedThreadsWaitForAnEvent) {
+  const auto is_event = [](const std::string& stack) {
+    OneStack one("start;app::serve;" + stack + ";std::sys::pal::unix::futex::futex_wait");
+    return WaitsForAnEvent(one.profile, one.frames);
+  };
+  EXPECT_TRUE(is_event("std::sync::poison::condvar::Condvar::wait"));
+  EXPECT_TRUE(is_event("<std::sys::sync::condvar::futex::Condvar>::wait_optional_timeout"));
+  EXPECT_TRUE(is_event("parking_lot::condvar::Condvar::wait_until_internal"));
+  EXPECT_TRUE(is_event("std::thread::park"));
+  EXPECT_FALSE(
+      is_event("std::sync::poison::condvar::Condvar::wait;std::sys::sync::mutex::futex::Mutex::lock_contended"));
+  EXPECT_FALSE(is_event("std::sys::sync::mutex::futex::Mutex::lock_contended"));
+  EXPECT_FALSE(is_event("app::Condvar::waiters"));
+}
+
 TEST(WaitRank, ThreadsOfRuntimesAreKnownByTheirNames) {
   for (const char* name : {"Finalizer", "Reference Handl", "GC Thread#12", "G1 Conc#0", "C2 CompilerThre"})
     EXPECT_TRUE(IsRuntimeThread(name)) << name;

@@ -29,7 +29,8 @@ bool IdleWaits::IsHeld(const Profile::Sample& sample) const {
     if (key != "wait" && key != "lock") continue;
     if (IsUnheldKind(kind)) return false;
     if (kind != kWaitKindNames[static_cast<int>(WaitKind::kFutex)]) return true;
-    return contends_.contains(FunctionOf(profile_, profile_.FramesOf(sample), plumbing_));
+    return !WaitsForAnEvent(profile_, profile_.FramesOf(sample)) &&
+           contends_.contains(FunctionOf(profile_, profile_.FramesOf(sample), plumbing_));
   }
   return true;
 }

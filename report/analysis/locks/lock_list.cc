@@ -209,7 +209,8 @@ WaitRank RankOf(const Profile& profile, const LockList& list, const LockList::Lo
     };
     if (pair.holder != LockList::kUnknown) wakes.insert(FunctionOf(profile, stack_of(pair.holder), plumbing));
     if (pair.waiter == LockList::kUnknown) continue;
-    waits.insert(FunctionOf(profile, stack_of(pair.waiter), plumbing));
+    if (!WaitsForAnEvent(profile, stack_of(pair.waiter)))
+      waits.insert(FunctionOf(profile, stack_of(pair.waiter), plumbing));
     unheld = std::min(unheld, RankOfUnheld(profile, stack_of(pair.waiter), false, plumbing));
   }
   const auto is_woken = [&](const std::string& name) { return wakes.contains(name); };

@@ -184,7 +184,9 @@ std::string StuckWords::HowKnown(const record::Wait& wait) const {
 
 WaitRank StuckWords::RankOf(const record::Wait& wait) const {
   // A futex with one waiter is much more often an event than a lock.
-  const bool is_lock = wait.kind != "futex" || wait.holder != 0 || waiters_.at({wait.kind, wait.address}) > 1;
+  const bool is_lock =
+      wait.kind != "futex" || ((wait.holder != 0 || waiters_.at({wait.kind, wait.address}) > 1) &&
+                               !(wait.stack != 0 && WaitsForAnEvent(profile_, list_.StackAt(wait.stack))));
   if (!IsUnheldKind(wait.kind) && is_lock) return IsParked(wait) ? WaitRank::kIdle : WaitRank::kLock;
   // A thread that blocks others is not idle.
   if (wait.stack == 0 || holders_.contains(wait.thread)) return WaitRank::kEvent;

@@ -22,6 +22,12 @@ constexpr std::string_view kLockFunctions[] = {"ObjectMonitor::enter",
                                                "RawRwLock::lock_shared_slow",
                                                "RawRwLock::lock_exclusive_slow",
                                                "RawRwLock::lock_upgradable_slow"};
+// Functions that wait for a futex until another thread has something to tell: conditions and parked threads of Rust's
+// standard library and of parking_lot. The thread that wakes the waiter held nothing.
+constexpr std::string_view kEventFunctions[] = {
+    "Condvar::wait",       "Condvar::wait_timeout", "Condvar::wait_optional_timeout", "Condvar::wait_until_internal",
+    "thread::park",        "thread::park_timeout",  "thread::current::park",          "Parker::park",
+    "Parker::park_timeout"};
 // Threads of OpenJDK (8 to 21) and node; the kernel truncates names to 15 bytes. A final "*" matches any text.
 constexpr std::string_view kRuntimeThreads[] = {
     "Finalizer",       "Reference Handl", "Common-Cleaner",  "Signal Dispatch", "Service Thread",
@@ -30,25 +36,30 @@ constexpr std::string_view kRuntimeThreads[] = {
     "Shenandoah*",     "ZWorker*",        "ZDriver*",        "ZDirector*",      "ZUncommitter*",
     "ZStat*",          "Concurrent*",     "GC task thread*", "DelayedTaskSche", "V8 DefaultWorke"};
 
-bool IsLockFunction(std::string_view name) {
+bool IsOneOf(std::span<const std::string_view> functions, std::string_view name) {
   // Newer Rust: <std::sys::sync::rwlock::futex::RwLock>::read_contended.
   std::string plain(name.substr(0, name.find('(')));
   if (const size_t type = plain.find(">::"); plain.starts_with('<') && type != std::string::npos) plain.erase(type, 1);
-  return std::ranges::any_of(kLockFunctions, [&plain](std::string_view known) {
+  return std::ranges::any_of(functions, [&plain](std::string_view known) {
     return plain.ends_with(known) &&
            (plain.size() == known.size() ||
             std::string_view(":<").find(plain[plain.size() - known.size() - 1]) != std::string_view::npos);
   });
 }
 
-bool TakesALock(const Profile& profile, std::span<const uint32_t> stack) {
+enum class Purpose : uint8_t { kUnknown, kLock, kEvent };
+
+// A thread that has been told of an event may wait for the lock of a condition: the innermost known function decides.
+Purpose PurposeOf(const Profile& profile, std::span<const uint32_t> stack) {
   for (const uint32_t frame : stack) {
     for (const Profile::Line& line : profile.LinesOf(profile.locations[frame])) {
       if (line.function == Profile::kNone) continue;
-      if (IsLockFunction(profile.strings[profile.functions[line.function].name])) return true;
+      const std::string_view name = profile.strings[profile.functions[line.function].name];
+      if (IsOneOf(kLockFunctions, name)) return Purpose::kLock;
+      if (IsOneOf(kEventFunctions, name)) return Purpose::kEvent;
     }
   }
-  return false;
+  return Purpose::kUnknown;
 }
 
 }  // namespace
@@ -59,8 +70,12 @@ bool IsRuntimeThread(std::string_view name) {
   });
 }
 
+bool WaitsForAnEvent(const Profile& profile, std::span<const uint32_t> stack) {
+  return PurposeOf(profile, stack) == Purpose::kEvent;
+}
+
 WaitRank RankOfUnheld(const Profile& profile, std::span<const uint32_t> stack, bool since_start, Plumbing* plumbing) {
-  if (TakesALock(profile, stack)) return WaitRank::kLock;
+  if (PurposeOf(profile, stack) == Purpose::kLock) return WaitRank::kLock;
   return IsInOwnLoop(profile, stack, since_start, plumbing) ? WaitRank::kIdle : WaitRank::kEvent;
 }
 
