@@ -154,7 +154,7 @@ void RestoreEntry(const ImportingObject& object, const ImportEntry& entry, void*
     const WrappedFunction& function = wrapped_functions[i];
     if (function.turn != pass->turn || strcmp(kRealNames[i].name.text, entry.name) != 0) continue;
     if (!IsReadable(object, entry)) {
-      ++pass->changes.refused;  // perhaps
+      ++pass->changes.unreadable;
       return;
     }
     if (*entry.at != reinterpret_cast<uintptr_t>(function.wrapper)) continue;
@@ -235,6 +235,7 @@ void RestoreLockedObjects(void* given) {
     ChangeAll(&pass);
     changes->changed += pass.changes.changed;
     changes->refused += pass.changes.refused;
+    changes->unreadable += pass.changes.unreadable;
   }
 }
 
@@ -263,6 +264,7 @@ ImportChanges RedirectImports(bool again) {
 }
 
 ImportChanges RestoreImports() {
+  FindWrappers();
   ImportChanges changes;
   CallWithObjectsLocked(RestoreLockedObjects, &changes);
   return changes;

@@ -25,6 +25,7 @@ namespace holdfast {
 struct ImportChanges {
   uint64_t changed = 0;
   uint64_t refused = 0;  // their memory cannot be made writable: it is sealed (mseal), or there are too many mappings
+  uint64_t unreadable = 0;  // restoring: in memory that may not be read, so perhaps they still lead to a wrapper
 };
 
 // Call when `real` is filled. `again`: the entries of objects that were loaded since.

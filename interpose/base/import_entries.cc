@@ -1,6 +1,7 @@
 #include "interpose/base/import_entries.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -147,16 +148,27 @@ bool TellsWhatIsWritable() {
   return IsWritable(reinterpret_cast<uintptr_t>(&own) & ~(PageBytes() - 1));
 }
 
+// Linux before 5.14 does not know MADV_POPULATE. There, futex tells: it reads a word, or adds 0 to it.
+static bool FutexReads(uintptr_t word) {
+  const timespec no_time = {0, 0};
+  return RawSyscall(SYS_futex, word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, &no_time, 0, 0) != -EFAULT;
+}
+static bool FutexWrites(uintptr_t word) {
+  uint32_t nobodys = 0;
+  constexpr unsigned kAddNothing = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0);
+  return RawSyscall(SYS_futex, &nobodys, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, word, kAddNothing) != -EFAULT;
+}
+
 bool MayBeRead(uintptr_t page) {
   constexpr int kPopulateRead = 22;
-  return !SyscallFailed(RawSyscall(SYS_madvise, page, PageBytes(), kPopulateRead)) || !TellsWhatIsWritable();
+  return !SyscallFailed(RawSyscall(SYS_madvise, page, PageBytes(), kPopulateRead)) || FutexReads(page);
 }
 
 bool StoreEntry(const ImportingObject& object, uintptr_t* entry, uintptr_t value) {
   const uintptr_t page = reinterpret_cast<uintptr_t>(entry) & ~(PageBytes() - 1);
   // Who made such a page writable may write to it again. A program may protect its own data, too.
   const bool sealed =
-      object.IsInRelro(entry) ? !IsWritable(page) : PopulateForWrites(page) == -EINVAL && TellsWhatIsWritable();
+      object.IsInRelro(entry) ? !IsWritable(page) : PopulateForWrites(page) == -EINVAL && !FutexWrites(page);
   if (sealed && SyscallFailed(RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ | PROT_WRITE))) return false;
   __atomic_store_n(entry, value, __ATOMIC_RELEASE);
   if (sealed) RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ);

@@ -73,7 +73,7 @@ HOLDFAST_HIDDEN bool LeadsTo(const ImportingObject& object, const ImportEntry& e
 HOLDFAST_HIDDEN bool IsWritable(uintptr_t page);
 // Whether IsWritable can be true.
 HOLDFAST_HIDDEN bool TellsWhatIsWritable();
-// Whether the page may be read: a program may protect its own data. Before Linux 5.14, true.
+// Whether the page may be read: a program may protect its own data.
 HOLDFAST_HIDDEN bool MayBeRead(uintptr_t page);
 // Changes the entry by one store, as other threads may be calling through it. False: its page cannot be made writable.
 HOLDFAST_HIDDEN bool StoreEntry(const ImportingObject& object, uintptr_t* entry, uintptr_t value);

@@ -82,14 +82,12 @@ void InAnyChild() {
   }
   is_busy.store(false);  // the thread that had it is not here
 }
-// For about 10 ms: a fork may wait for the program, in a handler of its own. False: one is still under way. A borrowed thread does
-// not sleep in nanosleep, which would change how its interrupted system call continues.
+// For about 10 ms: a fork may wait for the program, in a handler of its own. False: one is still under way.
 bool AwaitForks() {
   constexpr int kLooks = 100;
-  const timespec pause = {0, 50'000};
   for (int i = 0; i < kLooks; ++i) {
     if (forks.load() == 0) return true;
-    RawSyscall(SYS_ppoll, 0, 0, &pause, 0, 0);
+    SleepShortly(50'000);
   }
   return false;
 }
@@ -190,11 +188,13 @@ bool TakeLinker(AttachCall* call) {
 AttachResult Detach(AttachCall* call) {
   IsExcludedChild();  // before the step changes
   if (step == Step::kDetached) return AttachResult::kAlready;
-  if (step == Step::kAttached) restored = RestoreImports();
+  // kAttaching: a child that was forked while a thread redirected the entries has some of them.
+  if (step != Step::kDetaching) restored = RestoreImports();
   step = Step::kDetaching;
   if (!AreAllUndone(patches)) return AskForPatches(call);
   call->redirected = restored.changed + patches.count;
   call->refused = restored.refused;
+  call->unreadable = restored.unreadable;
   EndAttached();
   step = Step::kDetached;
   return AttachResult::kDone;

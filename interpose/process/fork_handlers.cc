@@ -45,14 +45,12 @@ bool IsTaken(const int* lock) {
   return value == kTaken || value == kTakenAndAwaited;
 }
 
-// For about 10 ms: most forks take less. A borrowed thread does not sleep in nanosleep, which would change how its interrupted
-// system call continues.
+// For about 10 ms: most forks take less.
 bool AwaitFree(const int* lock) {
   constexpr int kLooks = 100;
-  const timespec pause = {0, 50'000};
   for (int i = 0; i < kLooks; ++i) {
     if (!IsTaken(lock)) return true;
-    RawSyscall(SYS_ppoll, 0, 0, &pause, 0, 0);
+    SleepShortly(50'000);
   }
   return false;
 }

@@ -63,6 +63,7 @@ struct AttachCall {
   uint64_t unlock, held_locks[2];
   uint64_t trylock, linker_locks[2];
   uint64_t is_program_busy;  // kThreadIsBusy: another thread has one of them, or forks, so no thread can make the call
+  uint64_t unreadable;       // kDetach: entries in memory that may not be read (PROT_NONE)
 };
 
 // On the stack of the borrowed thread. The thread unmaps the memory of the call and waits for the tool, which restores it. If

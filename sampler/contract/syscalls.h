@@ -70,19 +70,25 @@ class SignalsBlocked {
   uint64_t mask_ = 0;
 };
 
+// Not by nanosleep: a thread that `holdfast attach` has borrowed is in an interrupted system call, and nanosleep would change how
+// that call continues.
+inline void SleepShortly(long ns) {
+  timespec pause = {0, ns};  // the kernel writes into it
+  RawSyscall(SYS_ppoll, 0, 0, &pause, 0, 0);
+}
+
 // Waits for another thread to finish a step. That thread holds nothing else and runs no handler meanwhile:
 // microseconds, unless it is preempted. Checks 200 times immediately, then again after sleeps of 50 µs each (timers may
 // be late); with a seccomp filter, without sleeping. Returns false if the step is still not done.
 template <typename Done>
 bool AwaitBounded(int sleeps, Done done) {
   constexpr int kSpins = 200;
-  const timespec pause = {0, 50'000};
   for (int i = 0; i < kSpins + sleeps; ++i) {
     if (done()) return true;
     if (i < kSpins) {
       SpinPause();
     } else if (!no_system_calls.load(std::memory_order_relaxed)) {
-      RawSyscall(SYS_nanosleep, &pause, 0);
+      SleepShortly(50'000);
     }
   }
   return false;

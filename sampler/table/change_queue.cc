@@ -13,7 +13,6 @@ namespace {
 
 constexpr uint64_t kSlots = 1024;
 constexpr int kQuickLooks = 100, kLooks = kQuickLooks + 2000;
-constexpr timespec kPause = {0, 100'000};
 
 // In lap n a slot is free at turn 2n and filled at turn 2n + 1, so that zeroed memory is an empty queue.
 struct Slot {
@@ -89,7 +88,7 @@ void SubmitChange(SharedTable* table, const MappingChange& change) {
     done = Enqueue(change);
     if (done) continue;
     if (++look > kQuickLooks && !no_system_calls.load(std::memory_order_relaxed))
-      RawSyscall(SYS_nanosleep, &kPause, 0);
+      SleepShortly(100'000);
     else
       SpinPause();
   }
