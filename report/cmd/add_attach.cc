@@ -70,8 +70,8 @@ std::string WhyResult(AttachResult result, pid_t pid) {
     case AttachResult::kPreloaded:
       return "it was started with the library, and is profiled already";
     case AttachResult::kExcluded:
-      return "it was forked by a program that was attached with --children no, so its library records nothing until it ends. "
-             "Attach that program without --children no";
+      return "it was forked by a program that was attached, and its library records nothing until it ends: because of "
+             "--children no, a seccomp filter, or no place for a table. Attach that program without --children no";
     case AttachResult::kSwitchedOff:
       return "it was started with the library, which records nothing there: it is switched off (HOLDFAST_ENABLE=0, or "
              "--children no of the program that started it), or there is a sanitizer or valgrind";
@@ -80,8 +80,8 @@ std::string WhyResult(AttachResult result, pid_t pid) {
              "earlier attach, or its dl_iterate_phdr names no object. Start it with holdfast run";
     case AttachResult::kNoTable:
       return fmt::format(
-          "no table could be created: there was no space for it, or no memory (ulimit -d, -v). See holdfast "
-          "doctor {} --attach",
+          "no table could be created: there was no space for it, no memory (ulimit -d, -v) or no file descriptor "
+          "(ulimit -n). See holdfast doctor {} --attach",
           pid);
     default:
       return "the library does not answer";
@@ -98,6 +98,24 @@ std::string StopText(const CallOutcome& outcome) {
   }
   if (outcome.lost_calls != 0)
     text += fmt::format("; {} system call{} returned EINTR", outcome.lost_calls, outcome.lost_calls == 1 ? "" : "s");
+  return text;
+}
+
+// The entries that a detach could not restore; "": there is none.
+std::string EntriesLeft(const LibraryAnswer& answer) {
+  std::string text;
+  if (answer.refused > 0) {
+    text = fmt::format(
+        "{} of its entries still lead through the library, which passes the calls on: their memory was sealed meanwhile "
+        "(mseal), and cannot be changed until the process ends",
+        answer.refused);
+  }
+  if (answer.unreadable > 0) {
+    text += fmt::format(
+        "{}{} of its entries may still lead through the library, which passes the calls on: the program has made their "
+        "memory unreadable (PROT_NONE)",
+        text.empty() ? "" : "; ", answer.unreadable);
+  }
   return text;
 }
 
@@ -214,16 +232,11 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   // Asked to end during the call, which was made: the profiles come first all the same.
   is_asked = false;
   const LastSnapshot last = table.ok() ? WriteLastSnapshot(*table, is_asked_to_end) : LastSnapshot::kNoTable;
-  if (outcome->answer.refused > 0) {
-    Say(fmt::format(
-        "{}: recording has ended, but {} of its entries still lead through the library, which passes the calls on: their "
-        "memory was sealed meanwhile (mseal), and cannot be changed until the process ends.",
-        name, outcome->answer.refused));
-  }
+  const std::string left = EntriesLeft(outcome->answer);
+  if (!left.empty()) Say(fmt::format("{}: recording has ended, but {}.", name, left));
   if (!quiet) {
-    Say(fmt::format("{}: {}, {} entries restored; {}.", name,
-                    outcome->answer.refused > 0 ? "not wholly detached" : "detached", outcome->answer.redirected,
-                    StopText(*outcome)));
+    Say(fmt::format("{}: {}, {} entries restored; {}.", name, !left.empty() ? "not wholly detached" : "detached",
+                    outcome->answer.redirected, StopText(*outcome)));
     if (last == LastSnapshot::kWritten) Say(fmt::format("profiles: {}", Printable(table->out())));
   }
   if (last == LastSnapshot::kNoTable) {
@@ -239,7 +252,7 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
     Say(fmt::format("the last profiles are not written: {}{}. holdfast dump {} -o DIR writes them elsewhere.",
                     Printable(table->out()), why.empty() ? " may be full or deleted" : ": " + why, pid));
   }
-  return outcome->answer.refused == 0 && last == LastSnapshot::kWritten ? kFine : kCouldNot;
+  return left.empty() && last == LastSnapshot::kWritten ? kFine : kCouldNot;
 }
 
 class Attacher {
@@ -326,12 +339,8 @@ class Attacher {
           "{}: attached only in part: {}. That was not undone: {}. holdfast detach {} undoes it.", name_, why,
           undo.ok() ? WhyResult(undo->answer.result, pid_) : std::string(undo.status().message()), pid_));
     }
-    if (undo->answer.refused > 0) {
-      return Undone(
-          fmt::format("{}. Nothing is recorded, but {} entries still lead through the library, which passes the "
-                      "calls on: they were sealed meanwhile",
-                      why, undo->answer.refused));
-    }
+    if (const std::string left = EntriesLeft(undo->answer); !left.empty())
+      return Undone(fmt::format("{}. Nothing is recorded, but {}", why, left));
     return Undone(why + ". Every entry is as before. Start it with holdfast run");
   }
 

@@ -46,8 +46,10 @@
 #include "report/run/doctor_objects.h"
 #include "report/run/doctor_surroundings.h"
 #include "report/run/linked_allocator.h"
+#include "report/run/memory_limits.h"
 #include "report/run/safe_thread.h"
 #include "report/run/search_order.h"
+#include "report/run/shortened_file.h"
 #include "report/run/static_tls.h"
 #include "sampler/contract/table_share.h"
 
@@ -85,6 +87,7 @@ class Checker {
       return std::move(check_);
     }
     Limits();
+    Descriptors();
     Sealed();
     if (check_.refused.empty()) ThreadLocals();
     Allocator();
@@ -131,6 +134,10 @@ class Checker {
              fmt::format("{} cannot be read as an executable: it was replaced or deleted meanwhile", objects_[0]));
     } else if (!file.is_64_bit || !file.machine.empty()) {
       Refuse("program", fmt::format("is not a {} program", kOwnPrograms));
+    } else if (file.interpreter.empty() && BaseName(objects_[0]).starts_with("ld-")) {
+      Refuse("program",
+             "was started as an argument of the dynamic linker (ld.so PROGRAM): its executable is not found then. "
+             "Start the program itself");
     } else if (file.interpreter.empty()) {
       Refuse("program", "is linked statically, so no library can be loaded");
     } else if (file.is_musl) {
@@ -142,6 +149,13 @@ class Checker {
       Refuse("program", "runs under valgrind, which has its own malloc: the library would record nothing");
     } else {
       Ok("program", fmt::format("64-bit x86, linked dynamically ({})", file.interpreter));
+    }
+    if (const std::string shortened = ShortenedFileOf(pid_); !shortened.empty()) {
+      Refuse("program",
+             fmt::format(
+                 "{} was shortened since it was loaded (by cp, for example): to read the rest would end the program "
+                 "(SIGBUS). Replace files by a rename, and start the program anew",
+                 shortened));
     }
     if (AuxiliaryValue(pid_, AT_SECURE) != 0) {
       Refuse("program",
@@ -371,12 +385,6 @@ class Checker {
     }
   }
 
-  uint64_t StatusBytes(const char* field) const {  // "VmSize:  5512 kB"
-    uint64_t kib = 0;
-    std::istringstream(StatusField(process_, field)) >> kib;
-    return kib << 10;
-  }
-
   // A write beyond the limit of the file size sends SIGXFSZ, which ends the program. The other limits
   // only make dlopen fail, but after a thread was stopped.
   void Limits() {
@@ -395,29 +403,17 @@ class Checker {
     // The library in memory takes 3.7 MiB, 3.2 of them variables; the stack on which it is loaded 0.5. With 8 MiB the
     // smallest table fits, too. Memory in use while the first stack is walked counts as data: 9 MB were enough with --exact.
     constexpr uint64_t kMapped = 8 << 20, kData = 10 << 20;
-    const auto has_room = [&](std::string_view title, const char* used, uint64_t need) {
-      const uint64_t limit = limit_of(title);
-      return limit == UINT64_MAX || StatusBytes(used) + need <= limit;
-    };
-    if (!has_room("Max address space", "VmSize", kMapped))
-      Refuse("limits", "has no address space left for the library (RLIMIT_AS, ulimit -v). Raise it with prlimit --as");
-    if (!has_room("Max data size", "VmData", kData))
-      Refuse("limits", "may map no more memory (RLIMIT_DATA, ulimit -d). Raise it with prlimit --data");
-    // After mlockall(MCL_FUTURE) new memory is locked, too. That is not told, but nearly all memory is locked then.
-    constexpr int kIpcLock = 14;
-    const uint64_t locked = StatusBytes("VmLck");
-    const bool is_bound = (strtoull(StatusField(process_, "CapEff").c_str(), nullptr, 16) >> kIpcLock & 1) == 0;
-    if (is_bound && locked > StatusBytes("VmSize") / 2 && !has_room("Max locked memory", "VmLck", kMapped)) {
-      Refuse(
-          "limits",
-          "has locked its memory (mlockall), and may lock no more, as the library would need if that includes new memory "
-          "(RLIMIT_MEMLOCK, ulimit -l). Raise it with prlimit --memlock");
-    }
+    for (const std::string& limit : MemoryLimitsBelow(process_, kMapped, kData)) Refuse("limits", limit);
+  }
+
+  // Also for the second attach of a process without a table.
+  void Descriptors() {
+    if (HasTable()) return;
     constexpr uint64_t kFiles = 2;  // the library or its table, and one of /proc meanwhile
     std::error_code failed;
     const auto in_use = std::distance(std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", thread_), failed),
                                       std::filesystem::directory_iterator());
-    if (!failed && static_cast<uint64_t>(in_use) + kFiles > limit_of("Max open files"))
+    if (!failed && static_cast<uint64_t>(in_use) + kFiles > LimitOf(process_, "Max open files").value_or(UINT64_MAX))
       Refuse("limits", "may open no more files (RLIMIT_NOFILE, ulimit -n). Raise it with prlimit --nofile");
   }
 
@@ -426,7 +422,7 @@ class Checker {
   void Sealed() {
     // The kernel holds up the process's mmap meanwhile, 20 ms for each GiB.
     constexpr uint64_t kMaxResident = 1 << 30;
-    if (StatusBytes("VmRSS") > kMaxResident) {
+    if (StatusBytes(process_, "VmRSS") > kMaxResident) {
       return check_.findings.Note("sealed",
                                   "whether entries are in sealed memory (mseal) is not asked of so large a process; "
                                   "attach is undone if it meets one");

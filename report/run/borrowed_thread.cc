@@ -21,6 +21,7 @@
 #include "fmt/format.h"
 #include "report/base/time_budget.h"
 #include "report/observe/outside/frozen_group.h"
+#include "report/run/memory_limits.h"
 #include "report/run/traced_stop.h"
 
 #if defined(__x86_64__)
@@ -526,6 +527,8 @@ struct BorrowedThread::State {
         {0, bytes, static_cast<uint64_t>(protection), MAP_PRIVATE | MAP_ANONYMOUS, static_cast<uint64_t>(-1), 0});
     if (!made.ok()) return made.status();
     if (*made < 0 && *made > -4096) {
+      const std::vector<std::string> limits = MemoryLimitsBelow(fmt::format("{}", thread), bytes, bytes);
+      if (!limits.empty()) return absl::FailedPreconditionError("it " + limits[0]);
       return absl::UnavailableError(
           fmt::format("it may not map memory for {} ({})", what, strerror(static_cast<int>(-*made))));
     }
@@ -737,7 +740,12 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   std::string frozen;
   while (true) {
     int status = 0;
-    if (AwaitTraced(s.thread, &status, WNOHANG) == s.thread) {
+    const pid_t got = AwaitTraced(s.thread, &status, WNOHANG);
+    if (got < 0 && errno == ECHILD) {
+      s.is_gone = true;
+      return absl::NotFoundError("it has executed another program meanwhile");
+    }
+    if (got == s.thread) {
       const absl::StatusOr<bool> stopped = s.Classify(status, State::Until::kStop);
       if (!stopped.ok()) return stopped.status();
       ptrace(PTRACE_CONT, s.thread, nullptr, std::exchange(s.pending_signal, 0));
@@ -778,7 +786,12 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   AttachCall answered{};
   std::string error;
   s.Read(block.call_copy, &answered, sizeof answered);
+  const CallBlock sent = block;
   s.Read(block.block_copy, &block, sizeof block);
+  const bool is_intact = block.errno_location == sent.errno_location && block.call_copy == sent.call_copy &&
+                         block.trylock == sent.trylock && answered.action == request.action &&
+                         answered.variables == request.variables &&
+                         memcmp(answered.linker_locks, request.linker_locks, sizeof answered.linker_locks) == 0;
   for (char c = 0; block.error != 0 && error.size() < 1000 && s.Read(block.error + error.size(), &c, 1) && c != 0;)
     error += c;
   user_regs_struct now{};
@@ -790,6 +803,12 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   } else if (now.rip >= *page && now.rip < *page + kCodePageBytes) {  // no library that unmaps
     unmap();
     if (!s.is_gone) s.Restore().IgnoreError();
+  }
+  // If the thread waited for us in vain, the program may have used the stack with the answer since.
+  if (!is_intact) {
+    return absl::InternalError(
+        "its thread continued before the answer was read, because holdfast did not run for 2 s. holdfast ls tells whether it is "
+        "attached, and holdfast detach undoes it");
   }
   if (block.time == PR_TSC_SIGSEGV)
     return absl::FailedPreconditionError("may not read the time (PR_SET_TSC). Start it with holdfast run");
@@ -803,6 +822,7 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   return LibraryAnswer{.result = answered.result,
                        .redirected = answered.redirected,
                        .refused = answered.refused,
+                       .unreadable = answered.unreadable,
                        .patches = reinterpret_cast<uint64_t>(answered.patches),
                        .patch_count = answered.patch_count,
                        .entries = answered.entries,

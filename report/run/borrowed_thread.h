@@ -76,7 +76,7 @@ struct LibraryCall {
 struct LibraryAnswer {
   AttachResult result = AttachResult::kNone;
   uint64_t redirected = 0;
-  uint64_t refused = 0;
+  uint64_t refused = 0, unreadable = 0;
   uint64_t patches = 0;  // kPatch: their address in the process
   uint32_t patch_count = 0;
   uint32_t entries = 0;          // kNoEntries: why

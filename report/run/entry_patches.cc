@@ -214,7 +214,8 @@ class StoppedProcess {
     return 0;
   }
 
-  // The words of the stack that are in use, at most 1 MiB; none if they cannot be read. Adds the mapping's start to `stacks`.
+  // The words of the stack that are in use, at most 1 MiB; none if they cannot be read. With glibc 2.42, a guard that nobody may
+  // read ends the stack, and no mapping does (MADV_GUARD_INSTALL). Adds the mapping's start to `stacks`.
   std::vector<uint64_t> StackFrom(uint64_t sp, const std::vector<MemoryMapping>& mappings,
                                   std::set<uint64_t>* stacks) const {
     const MemoryMapping* stack = MappingAt(mappings, sp);
@@ -222,7 +223,10 @@ class StoppedProcess {
     stacks->insert(stack->start);
     const uint64_t from = (sp + 7) & ~uint64_t{7};
     std::vector<uint64_t> words(std::min(stack->end - from, kMaxStackBytes) / sizeof(uint64_t));
-    if (!ReadOfTraced(stopped_.begin()->first, from, words.data(), words.size() * sizeof(uint64_t))) words.clear();
+    const iovec ours = {words.data(), words.size() * sizeof(uint64_t)},
+                its = {reinterpret_cast<void*>(from), ours.iov_len};
+    const ssize_t got = process_vm_readv(stopped_.begin()->first, &ours, 1, &its, 1, 0);
+    words.resize(got > 0 ? static_cast<size_t>(got) / sizeof(uint64_t) : 0);
     return words;
   }
 

@@ -41,6 +41,7 @@
 namespace holdfast {
 namespace {
 
+constexpr char kLinkerIsBusy[] = "would wait for another thread, which uses the dynamic linker or forks";
 constexpr int kStopPatienceMs = 100;
 constexpr int64_t kPauseMs = 2, kLongestPauseMs = 64;
 // For so long only threads are stopped that lose nothing by it.
@@ -180,8 +181,13 @@ class Caller {
       const std::vector<ThreadChoice> choices = ChooseThreads(pid_, code_->get());
       if (choices.empty()) return absl::NotFoundError("it has ended");
       // A thread that loads a library holds the dynamic linker's lock, so a call would end at once.
-      const bool loads = std::any_of(choices.begin(), choices.end(),
-                                     [](const ThreadChoice& choice) { return choice.why == kCalledByLinker; });
+      bool loads = std::any_of(choices.begin(), choices.end(),
+                               [](const ThreadChoice& choice) { return choice.why == kCalledByLinker; });
+      if ((*code_)->is_library_busy()) {
+        files_.reset();
+        // dlopen does not know a file in memory again: it would load a second library.
+        if (!call_.image.empty()) loads = true, why_ = kLinkerIsBusy;
+      }
       // Before the stop: it takes 30 us for each thread.
       if (FiltersChanged(call_.filters, CountFilters(pid_))) return OtherFilter();
       bool has_patched = false;
@@ -258,8 +264,7 @@ class Caller {
     if (answer->result == AttachResult::kThreadIsBusy) {
       FreeForkedCopies(pid_, std::exchange(shared_.held, {}));
       is_program_busy_ = answer->is_program_busy;
-      why_ = answer->is_program_busy ? "would wait for another thread, which uses the dynamic linker or forks"
-                                     : "is inside the library";
+      why_ = answer->is_program_busy ? kLinkerIsBusy : "is inside the library";
       return false;
     }
     return true;
@@ -362,6 +367,7 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, LibraryCall call, int pa
     if (!has_begun || call.action != AttachAction::kAttach || absl::IsNotFound(status)) return status;
     LibraryCall undo = call;
     undo.action = AttachAction::kDetach;
+    if (!undo.image.empty()) undo.library = kMemoryFileName, undo.image.clear();
     if (CallAlone(pid, undo, patience_ms, {}).ok()) return status;
     return absl::UnavailableError(
         fmt::format("{}; holdfast detach {} undoes what was begun", std::string(status.message()), pid));
@@ -441,7 +447,10 @@ absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int 
     constexpr timespec kPause = {0, 5'000'000};
     nanosleep(&kPause, nullptr);
   }
-  return CallAlone(pid, call, patience_ms, is_asked_to_end);
+  LibraryCall own = call;
+  // Another tool may have loaded it meanwhile.
+  own.is_first = call.is_first && !MapsHoldfastLibrary(ReadOfProcess(pid, "maps"));
+  return CallAlone(pid, own, patience_ms, is_asked_to_end);
 }
 
 }  // namespace holdfast

@@ -273,7 +273,8 @@ absl::Status ProcessCode::ReadLibc(const ModuleInfo& libc) {
 void ProcessCode::FindOwnLibrary() {
   const auto own = std::find_if(modules_.begin(), modules_.end(),
                                 [](const ModuleInfo& module) { return IsHoldfastLibrary(module.path); });
-  if (own == modules_.end() || addresses_.linker_locks[0] == 0) return;
+  maps_library_ = own != modules_.end();
+  if (!maps_library_ || addresses_.linker_locks[0] == 0) return;
   // The second one as well: glibc frees the first in a child that was forked while a call of ours loaded the library.
   for (const uint64_t at : addresses_.linker_locks) {
     uint32_t lock = 0;
@@ -321,11 +322,13 @@ bool ProcessCode::HasStack(uint64_t sp, uint64_t thread_pointer) const {
   const MemoryMapping* stack = MappingAt(mappings_, sp);
   if (stack == nullptr) return false;
   uint64_t start = stack->start;
-  if (thread_pointer != 0 && stack->name != "[stack]") {
-    // The kernel merges neighbours, so a coroutine's stack and a thread's own may be in one mapping.
+  if (thread_pointer != 0) {
+    // The kernel merges neighbours, so a coroutine's stack and a thread's own may be in one mapping. A thread's own may also be a
+    // part of the initial thread's.
     const std::optional<uint64_t> block = ThreadsBlock(thread_pointer);
-    if (!block.has_value() || sp < *block || sp >= thread_pointer) return false;
-    start = std::max(start, *block);
+    const bool is_in_block = block.has_value() && sp >= *block && sp < thread_pointer;
+    if (!is_in_block && stack->name != "[stack]") return false;
+    if (is_in_block) start = std::max(start, *block);
   }
   return sp - start >= BorrowedThread::kStackBytes;
 }

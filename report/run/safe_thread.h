@@ -49,6 +49,9 @@ class ProcessCode {
 
   const CodeAddresses& addresses() const { return addresses_; }
   const std::string& libc_path() const { return libc_path_; }
+  // Whether the library is mapped and may not be called yet (CodeAddresses::attach is 0): a thread has a lock of the dynamic
+  // linker, and perhaps loads the library.
+  bool is_library_busy() const { return maps_library_ && addresses_.attach == 0; }
 
   // Why a thread with these registers may not be borrowed; "": it may. `in_call`: it sleeps in a system call.
   // `thread_pointer`: 0 if it is not known. Looks for the stack in the mappings of the last ReadStacks.
@@ -79,7 +82,7 @@ class ProcessCode {
   std::unique_ptr<ElfSymbols> libc_names_;
   uint64_t libc_bias_ = 0;
   std::string libc_path_;
-  bool has_allocator_in_program_ = false;
+  bool has_allocator_in_program_ = false, maps_library_ = false;
   std::vector<MemoryMapping> mappings_;  // sorted
   CodeAddresses addresses_;
 };

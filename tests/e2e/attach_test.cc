@@ -289,10 +289,12 @@ TEST_F(Attach, OfAChildOfVforkIsRefused) {
   if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
   Line(running, 1);
   std::string child;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + Pid(running) + "/task")) {
-    if (std::istringstream children(ReadFile(thread.path().string() + "/children")); children >> child) break;
-  }
-  ASSERT_NE(child, "");
+  ASSERT_TRUE(Eventually([&] {
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/" + Pid(running) + "/task")) {
+      if (std::istringstream children(ReadFile(thread.path().string() + "/children")); children >> child) return true;
+    }
+    return false;
+  }));
   const RunResult attached = RunTool({"attach", child, "-o", out(), "--tables", tables()});
   EXPECT_TRUE(attached.exited(3)) << attached.Describe();
   EXPECT_THAT(attached.err, HasSubstr("shares the memory of process " + Pid(running) + ". Attach that one"));
@@ -326,6 +328,21 @@ TEST_F(Attach, StopsNothingWhileAThreadCannotBeStopped) {
   ASSERT_NE(at, std::string::npos) << r.Describe();
   sscanf(r.out.c_str() + at, "stopped for %ld", &stopped_ms);
   EXPECT_LT(stopped_ms, 1000) << r.Describe();
+}
+
+// The kernel has no mapping for it.
+TEST_F(Attach, SearchesAStackUpToItsGuard) {
+  if (access(ProgramPath("stopped_rarely").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
+  Running running(CommandFor(Launch::kBare, {"stopped_rarely", "guard"}));
+  if (!running.WaitForOutput("ready guard\n")) GTEST_SKIP() << "the kernel has no such guards";
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const RunResult attached = AttachTo(running);
+  EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+  Line(running, 1);
+  const RunResult detached = DetachFrom(running);
+  EXPECT_TRUE(detached.exited(0)) << detached.Describe();
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
 }
 
 TEST_F(Attach, ToAProgramWhoseThreadsBeginOthersAndEnd) {
@@ -414,7 +431,7 @@ TEST_F(Attach, AwaitsTheProfilesOfAProgramThatEnds) {
 }
 
 // Runs `holdfast attach` and kills all of it at the given use of ptrace or write to the process's memory, or only the process
-// that traces. Returns whether it was killed: it makes fewer of these. `earlier`: processes that trace before that one.
+// that traces. Returns whether it was killed: it makes fewer of these. Step 0: each. `earlier`: processes that trace before that one.
 // `at_step`: is called instead, with the tool and the process that traces, and returns whether that is to be killed.
 bool KilledAtStep(const std::vector<std::string>& arguments, int step, bool only_tracer = false, int earlier = 0,
                   const std::string& messages = "/dev/null", const std::function<bool(pid_t, pid_t)>& at_step = {}) {
@@ -452,7 +469,7 @@ bool KilledAtStep(const std::vector<std::string>& arguments, int step, bool only
     if (signal == (SIGTRAP | 0x80) && ptrace(PTRACE_GETREGS, stopped, nullptr, &registers) == 0) {
       const bool is_step = (registers.orig_rax == SYS_ptrace && registers.rdi != PTRACE_POKEDATA) ||
                            registers.orig_rax == SYS_process_vm_writev;
-      if (is_step && stopped == child && ++seen == step) {
+      if (is_step && stopped == child && (step == 0 || ++seen == step)) {
         const bool is_to_be_killed = !at_step || at_step(tool, child);
         killed = true;
         if (is_to_be_killed) kill(child, SIGKILL);
@@ -719,6 +736,48 @@ TEST_F(Attach, IsRefusedIfTheLibraryMayNotBeMapped) {
   }
 }
 
+TEST_F(Attach, DetachSaysThatTheProgramMayMapNoMoreMemory) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  ASSERT_TRUE(AttachTo(running).exited(0));
+  rlimit before{};
+  ASSERT_EQ(prlimit(running.pid(), RLIMIT_AS, nullptr, &before), 0);
+  const rlimit small = {1 << 20, before.rlim_max};
+  prlimit(running.pid(), RLIMIT_AS, &small, nullptr);
+  const RunResult refused = DetachFrom(running);
+  EXPECT_TRUE(refused.exited(3)) << refused.Describe();
+  EXPECT_THAT(refused.err, HasSubstr("RLIMIT_AS, ulimit -v). Raise it with prlimit --as"));
+  EXPECT_THAT(refused.err, Not(HasSubstr("Try again")));
+  Line(running, 1);
+  prlimit(running.pid(), RLIMIT_AS, &before, nullptr);
+  EXPECT_TRUE(DetachFrom(running).exited(0));
+}
+
+// To read what is no longer there would end the program.
+TEST_F(Attach, IsRefusedIfALibraryWasShortened) {
+  const std::string copy = folder() + "/plugin.so";
+  for (const bool detaches : {false, true}) {
+    std::filesystem::copy_file(ProgramPath("replaced_plugin.so"), copy,
+                               std::filesystem::copy_options::overwrite_existing);
+    Command command = CommandFor(Launch::kBare, {"waits_for_input"});
+    command.env["LD_PRELOAD"] = copy;
+    command.env["LD_BIND_NOW"] = "1";  // the program reads nothing of it later
+    Running running(command);
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+    if (detaches) {
+      ASSERT_TRUE(AttachTo(running).exited(0));
+    }
+    std::filesystem::resize_file(copy, 100);
+    const RunResult refused = detaches ? DetachFrom(running) : AttachTo(running);
+    EXPECT_TRUE(refused.exited(3)) << refused.Describe();
+    EXPECT_THAT(refused.err, HasSubstr(copy + " was shortened since it was loaded"));
+    Line(running, 1);
+    running.Signal(SIGKILL);
+  }
+}
+
 // Of a real-time program, which locks its memory.
 TEST_F(Attach, IsRefusedIfNoMoreMemoryMayBeLocked) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
@@ -739,7 +798,8 @@ TEST_F(Attach, IsRefusedWhereACallWouldEndTheProgram) {
                                                        {"clock", "PR_SET_TSC"},
                                                        {"pointer", "was not made by the C library"},
                                                        {"coroutine", "than its own. Try again"},
-                                                       {"inner", "the last one runs on another stack than its own"}};
+                                                       {"inner", "the last one runs on another stack than its own"},
+                                                       {"tables", "the stacks of its 1 threads cannot be walked"}};
   for (const auto& [how, why] : cases) {
     SCOPED_TRACE(how);
     Running running(CommandFor(Launch::kBare, {"attach_harms", how}));
@@ -1010,6 +1070,14 @@ TEST_F(Attach, OfAChildOfADetachedProgram) {
   running.Write("child\n");
   ASSERT_TRUE(running.WaitForOutput("done 2\n"));
   const std::string child = ChildOf(running);
+  rlimit before{};
+  ASSERT_EQ(prlimit(atoi(child.c_str()), RLIMIT_NOFILE, nullptr, &before), 0);
+  const rlimit no_more = {3, before.rlim_max};
+  prlimit(atoi(child.c_str()), RLIMIT_NOFILE, &no_more, nullptr);
+  const RunResult refused = RunTool({"attach", child, "-o", out(), "--tables", tables()});
+  EXPECT_TRUE(refused.exited(3)) << refused.Describe();
+  EXPECT_THAT(refused.err, HasSubstr("may open no more files (RLIMIT_NOFILE"));
+  prlimit(atoi(child.c_str()), RLIMIT_NOFILE, &before, nullptr);
   const RunResult attached = RunTool({"attach", child, "-o", out(), "--tables", tables(), "--exact"});
   ASSERT_TRUE(attached.exited(0)) << attached.Describe();
   EXPECT_THAT(attached.err, HasSubstr("its library was loaded by an earlier attach"));
@@ -1208,8 +1276,10 @@ TEST_F(Attach, EndsThoughTheExecutableWasReplacedMeanwhile) {
 TEST_F(Attach, EndsWhateverTheProgramBecameMeanwhile) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
   const std::string library = std::filesystem::path(Library()).parent_path();
-  for (const std::string& change : {std::string("root ") + folder(), std::string("user"), "hide " + library}) {
+  for (const std::string& change :
+       {std::string("root ") + folder(), std::string("user"), "hide " + library, std::string("namespace")}) {
     SCOPED_TRACE(change);
+    if (change == "namespace" && !Execute({.argv = {"unshare", "--user", "true"}}).exited(0)) continue;
     Running running(CommandFor(Launch::kBare, {"changes_itself"}));
     ASSERT_TRUE(running.WaitForOutput("ready"));
     if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
@@ -1564,6 +1634,39 @@ TEST_F(Attach, SaysWhatWasDoneWhenAskedToEnd) {
   EXPECT_TRUE(running.Wait().exited(0));
 }
 
+// Once the code is changed, the library is called to the end.
+TEST_F(Attach, EndsWhatItHasPatchedIfAskedToEnd) {
+  if (access(ProgramPath("linked_waits_jemalloc").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
+  Running running(CommandFor(Launch::kBare, {"linked_waits_jemalloc"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const std::string before = ReadOnlyBytes(running);
+  bool is_asked = false;
+  const auto ask_when_patched = [&](pid_t tool, pid_t) {
+    if (is_asked || ReadOnlyBytes(running) == before) return false;
+    is_asked = true;
+    kill(tool, SIGTERM);
+    // It asks after each 0.1 s.
+    for (int status = 0, polls = 0; polls < 8 && waitpid(tool, &status, __WALL) == tool && WIFSTOPPED(status);) {
+      user_regs_struct registers{};
+      ptrace(PTRACE_GETREGS, tool, nullptr, &registers);
+      if (registers.orig_rax == SYS_poll) ++polls;
+      ptrace(PTRACE_SYSCALL, tool, nullptr, 0);
+    }
+    return false;
+  };
+  const std::string messages = folder() + "/messages";
+  KilledAtStep({Tool(), "attach", Pid(running), "-o", out(), "--tables", tables()}, 0, false, 0, messages,
+               ask_when_patched);
+  EXPECT_TRUE(is_asked);
+  EXPECT_THAT(ReadFile(messages), HasSubstr("attached, "));
+  EXPECT_THAT(ReadFile(messages), HasSubstr("detached, "));
+  EXPECT_TRUE(ReadOnlyBytes(running) == before);
+  Line(running, 1);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 // Linux before 4.7 answers so.
 TEST_F(Attach, WhereWaitidKnowsNoThreadsOfOthers) {
   Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
@@ -1723,11 +1826,42 @@ TEST_F(Attach, OfAProgramThatProtectsItsPointers) {
       const RunResult detached = DetachFrom(running);
       // What nobody may read cannot be restored: it still leads through the library.
       EXPECT_TRUE(detached.exited(rights == "none" ? 3 : 0)) << when << " " << rights << detached.Describe();
+      EXPECT_EQ(detached.err.find("unreadable (PROT_NONE)") != std::string::npos, rights == "none")
+          << detached.Describe();
       send("write");
       send("use");
       running.CloseInput();
       EXPECT_TRUE(running.Wait().exited(0)) << when << " " << rights;
     }
+  }
+}
+
+// Linux before 5.14 does not know MADV_POPULATE.
+TEST_F(Attach, OfAProgramThatProtectsItsPointersOnAnOldKernel) {
+  Command command = CommandFor(Launch::kBare, {"protected_pointers"});
+  std::vector<std::string> filter = {ProgramPath("under_filter"), "answer"};
+  for (const int advice : {22, 23})
+    filter.push_back(std::to_string(SYS_madvise) + "/2/" + std::to_string(advice) + "/" + std::to_string(EINVAL));
+  filter.emplace_back("--");
+  command.argv.insert(command.argv.begin(), filter.begin(), filter.end());
+  for (const std::string rights : {"read", "none"}) {
+    SCOPED_TRACE(rights);
+    Running running(command);
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+    running.Write(rights + "\n");
+    ASSERT_TRUE(running.WaitForOutput("done 1\n"));
+    const RunResult attached = AttachTo(running);
+    if (attached.err.find("which only root may read") != std::string::npos ||
+        attached.err.find("be read") != std::string::npos)
+      GTEST_SKIP() << "only root outside of containers may read filters";
+    EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+    EXPECT_TRUE(DetachFrom(running).exited(rights == "none" ? 3 : 0));
+    running.Write("write\n");
+    running.Write("use\n");
+    EXPECT_TRUE(running.WaitForOutput("done 3\n"));
+    running.CloseInput();
+    EXPECT_TRUE(running.Wait().exited(0));
   }
 }
 
@@ -2090,6 +2224,11 @@ TEST_F(Attach, IsRefusedWithTheReason) {
   Running is_static(CommandFor(Launch::kBare, {"waits_for_input_static"}));
   ASSERT_TRUE(is_static.WaitForOutput("ready"));
   expect_refused(is_static, "is linked statically");
+  Command by_linker = CommandFor(Launch::kBare, {"waits_for_input"});
+  by_linker.argv.insert(by_linker.argv.begin(), "/lib64/ld-linux-x86-64.so.2");
+  Running argument(by_linker);
+  ASSERT_TRUE(argument.WaitForOutput("ready"));
+  expect_refused(argument, "was started as an argument of the dynamic linker");
   if (access(ProgramPath("waits_for_input_sanitized").c_str(), X_OK) == 0) {
     Running sanitized(CommandFor(Launch::kBare, {"waits_for_input_sanitized"}));
     ASSERT_TRUE(sanitized.WaitForOutput("ready"));

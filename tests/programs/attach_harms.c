@@ -7,7 +7,7 @@
 //                             one, in use. Both are in one mapping with the thread's own stack, which is above
 //
 //     attach_harms inner      the same with both stacks in an array on main's own stack
-//
+//     attach_harms tables     its only thread waits in a function without unwind tables
 //     attach_harms lock       all memory is locked, also what is mapped later, and 2 MiB more may be (RLIMIT_MEMLOCK). Not as root
 //
 // Prints "ready"; ends with 0 when its input does, or after 30 s.
@@ -151,6 +151,26 @@ static void AlternateOnOwnStack(void) {
   Alternate(stacks);
 }
 
+// Waits for input, and ends the process.
+__asm__(
+    ".pushsection .text\n"
+    ".type wait_without_tables, @function\n"
+    "wait_without_tables:\n"
+    "xor %ebp, %ebp\n"
+    "push $0\n"
+    "sub $64, %rsp\n"
+    "xor %edi, %edi\n"
+    "mov %rsp, %rsi\n"
+    "mov $1, %edx\n"
+    "xor %eax, %eax\n"
+    "syscall\n"  // read
+    "xor %edi, %edi\n"
+    "mov $231, %eax\n"
+    "syscall\n"  // exit_group
+    ".size wait_without_tables, . - wait_without_tables\n"
+    ".popsection\n");
+void wait_without_tables(void) __attribute__((visibility("hidden")));
+
 int main(int count, char** arguments) {
   const char* const how = count > 1 ? arguments[1] : "";
   setvbuf(stdout, NULL, _IONBF, 0);
@@ -180,6 +200,7 @@ int main(int count, char** arguments) {
     }
   }
   puts("ready");
+  if (strcmp(how, "tables") == 0) wait_without_tables();
   struct pollfd input = {.fd = 0, .events = POLLIN};
   for (int i = 0; i < 300 && poll(&input, 1, 100) == 0; ++i) free(malloc(20000));
   return 0;

@@ -2,6 +2,7 @@
 //
 //     root DIR     chroot there: it sees none of its files
 //     user         changes its effective user
+//     namespace    enters a user namespace of its own
 //     hide DIR     mounts an empty folder over DIR, in a mount namespace of its own
 #define _GNU_SOURCE
 #include <sched.h>
@@ -18,6 +19,7 @@ static int Change(char* line) {
   line[strcspn(line, "\n")] = '\0';
   char* const folder = strchr(line, ' ');
   if (!strncmp(line, "root ", 5)) return chroot(folder + 1) | chdir("/");
+  if (!strcmp(line, "namespace")) return unshare(CLONE_NEWUSER);
   if (!strcmp(line, "user")) return seteuid(65534);
   if (!strncmp(line, "hide ", 5)) {
     return unshare(CLONE_NEWNS) | mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) |

@@ -1,6 +1,8 @@
 // Answers each line on standard input, and does something that attach must wait for, or must notice. For tests of attach.
 //   vfork  a thread cannot be stopped for 2 s, because it waits for the child of vfork
 //   short  threads begin another one and end
+//   guard  a thread's stack ends before a page that nobody may read, in the same mapping (MADV_GUARD_INSTALL: Linux 6.13), as with
+//          glibc 2.42
 // SIGUSR1 executes the program again. At the end it says for how long a thread did not run at all, of 50 ms and more at once.
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -8,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,6 +61,23 @@ static void Begin(void* (*function)(void*)) {
   pthread_attr_destroy(&attributes);
 }
 
+static void* Sleep(void* unused) {
+  while (!is_over) usleep(100000);
+  return unused;
+}
+
+// False: the kernel has no such pages.
+static int SleepBelowAGuard(void) {
+  enum { kStack = 64 << 10, kGuardInstall = 102 };
+  char* const stack = mmap(NULL, 3 * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  pthread_t thread;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, stack, kStack);
+  return stack != MAP_FAILED && madvise(stack + kStack, kStack, kGuardInstall) == 0 &&
+         pthread_create(&thread, &attributes, Sleep, NULL) == 0;
+}
+
 static void* BeginAnother(void* unused) {
   free(malloc(100));
   if (!is_over) Begin(BeginAnother);
@@ -71,6 +91,7 @@ int main(int argc, char** argv) {
   setvbuf(stdin, NULL, _IONBF, 0);
   Begin(Watch);
   for (int i = 0; i < 3 && strcmp(how, "short") == 0; ++i) Begin(BeginAnother);
+  if (strcmp(how, "guard") == 0 && !SleepBelowAGuard()) how = "without";
   printf("ready %s\n", how);
   fflush(stdout);
   for (int lines = 0; fgets(line, sizeof line, stdin) != NULL;) {
