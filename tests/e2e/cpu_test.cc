@@ -361,7 +361,7 @@ TEST_F(Cpu, AtTheEndOneWaitIsForAllThreads) {
   ASSERT_TRUE(other.RunIntoHandler(32));
   running.Write("\n");
   int stops = 0;  // two for each sleep
-  while (main.RunTo({SYS_nanosleep, SYS_exit_group}, [] { return false; }) == SYS_nanosleep) ++stops;
+  while (main.RunTo({SYS_ppoll, SYS_exit_group}, [] { return false; }) == SYS_ppoll) ++stops;
   other.Leave(0);
   main.Leave(0);
   EXPECT_TRUE(running.Wait().exited(0));
