@@ -158,6 +158,33 @@ TEST_F(TableFolder, AnAnswerWakesWhoWaitsForIt) {
   EXPECT_EQ(words->snapshot_done, 9u);
 }
 
+// The process applies a change if the count is not the one that it has applied. Changes of CPU samples have no end.
+TEST_F(TableFolder, NoChangeOfCpuSamplesIsOverlooked) {
+  for (uint32_t applied = 1; applied <= kIntervals; ++applied) {
+    SCOPED_TRACE(applied);
+    const FakeTarget target(folder_.path(), "/out");
+    const absl::StatusOr<TableFile> table = Open(target.path());
+    const MappedTable mapped(target.path());
+    TableHeader& head = *mapped.header();
+    const auto change = [&](uint64_t interval) {
+      const absl::StatusOr<bool> changed = table->ChangeInterval(TableFile::IntervalOf::kCpu, interval, 0);
+      ASSERT_TRUE(changed.ok() && *changed) << changed.status();
+      const uint32_t count = head.cpu.interval_count.load();
+      ASSERT_TRUE(count >= 1 && count <= kIntervals) << count;
+      EXPECT_EQ(head.cpu_intervals[count - 1].interval, interval);
+    };
+    head.cpu.interval_count = 1;
+    head.cpu.state = CpuState::kOn;
+    while (head.cpu.interval_count.load() < applied) change(1000 + head.cpu.interval_count.load());
+    // From here on the process comes to no slow path.
+    head.cpu.applied = applied;
+    for (uint64_t i = 0; i < 3 * kIntervals; ++i) {
+      change(i + 1);
+      EXPECT_NE(head.cpu.interval_count.load(), applied) << i;
+    }
+  }
+}
+
 // A program that finds new call paths all the time: every snapshot is whole, and none holds less than the one before.
 TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
   const std::string path = folder_.File("holdfast.0.1.1.0000000000000001.table");

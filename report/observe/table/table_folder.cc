@@ -63,7 +63,7 @@ absl::StatusOr<uint64_t> UsedBytes(int fd) {
 }
 
 // CPU samples are recorded with their own interval, so the oldest changes may be forgotten. The process applies a change if
-// the count is another one than that it has applied.
+// the count is another one than the last that it applied, which may be any.
 absl::StatusOr<bool> ChangeFullCpuIntervals(int table, int file, uint64_t interval) {
   IntervalChange changes[kIntervals];
   constexpr size_t kOffset = offsetof(TableHeader, cpu_intervals), kCount = offsetof(TableHeader, cpu.interval_count);
@@ -420,15 +420,21 @@ absl::StatusOr<bool> TableFile::ChangeInterval(IntervalOf of, uint64_t interval,
                          Field(file_.get(), offsetof(TableHeader, cpu.applied), 0U) == count &&
                          Field(file_.get(), offsetof(TableHeader, cpu.state), CpuState::kOn) != CpuState::kOn;
   if (newest.interval == interval && !has_ended) return false;
-  if (count == kIntervals && of == IntervalOf::kCpu) return ChangeFullCpuIntervals(file_.get(), file->get(), interval);
+  // The count that the process has applied may be from before the oldest changes were forgotten: skip it.
+  const bool is_applied =
+      of == IntervalOf::kCpu && Field(file_.get(), offsetof(TableHeader, cpu.applied), 0U) == count + 1;
+  const uint32_t next = count + (is_applied ? 2 : 1);
+  if (next > kIntervals && of == IntervalOf::kCpu) return ChangeFullCpuIntervals(file_.get(), file->get(), interval);
   if (count == kIntervals) {
     return absl::ResourceExhaustedError(
         absl::StrCat("it was changed ", kIntervals - 1, " times, and the table has no space for another change"));
   }
   // The process reads the count, so write the interval first.
-  if (!write(changes + count * sizeof(IntervalChange), IntervalChange{NowNs(CLOCK_REALTIME), interval}) ||
-      !write(counter, count + 1))
-    return ErrnoStatus("write");
+  const IntervalChange change = {NowNs(CLOCK_REALTIME), interval};
+  for (uint32_t i = count; i < next; ++i) {
+    if (!write(changes + i * sizeof(IntervalChange), change)) return ErrnoStatus("write");
+  }
+  if (!write(counter, next)) return ErrnoStatus("write");
   return true;
 }
 
