@@ -97,7 +97,8 @@ std::string StopText(const CallOutcome& outcome) {
     if (outcome.all_stops != 1) text += fmt::format(" in {} stops", outcome.all_stops);
   }
   if (outcome.lost_calls != 0)
-    text += fmt::format("; {} system call{} returned EINTR", outcome.lost_calls, outcome.lost_calls == 1 ? "" : "s");
+    text += fmt::format("; {} system call{} returned EINTR or fewer bytes than asked for", outcome.lost_calls,
+                        outcome.lost_calls == 1 ? "" : "s");
   return text;
 }
 

@@ -577,10 +577,12 @@ class Checker {
                       choices.empty() ? "" : ": thread " + std::to_string(choices[0].thread) + " " + choices[0].why));
       return;
     }
-    const char* cost = choices[0].cost == BorrowingCost::kReturns
+    const char* cost = choices[0].cost == StopCost::kShort
+                           ? "its system call returns fewer bytes than it was asked for, as after SIGSTOP and SIGCONT"
+                       : choices[0].cost == StopCost::kReturns
                            ? "its system call returns EINTR, as after SIGSTOP and SIGCONT"
-                       : choices[0].cost == BorrowingCost::kLonger ? "its system call continues afterwards"
-                                                                   : "it continues as it was";
+                       : choices[0].cost == StopCost::kLonger ? "its system call continues afterwards"
+                                                              : "it continues as it was";
     Ok("threads", fmt::format("1 of {} is stopped for some ms: thread {} {}; {}", choices.size(), choices[0].thread,
                               choices[0].doing, cost));
   }

@@ -22,6 +22,7 @@
 #include "report/base/time_budget.h"
 #include "report/observe/outside/frozen_group.h"
 #include "report/run/memory_limits.h"
+#include "report/run/stopped_call.h"
 #include "report/run/traced_stop.h"
 
 #if defined(__x86_64__)
@@ -587,9 +588,7 @@ uint64_t BorrowedThread::pc() const { return state_->registers.rip; }
 uint64_t BorrowedThread::sp() const { return state_->registers.rsp; }
 uint64_t BorrowedThread::thread_pointer() const { return state_->registers.fs_base; }
 int64_t BorrowedThread::call() const { return static_cast<int64_t>(state_->registers.orig_rax); }
-bool BorrowedThread::is_call_lost() const {
-  return call() >= 0 && static_cast<int64_t>(state_->registers.rax) == -EINTR;
-}
+bool BorrowedThread::is_call_lost() const { return IsCallOfStoppedLost(state_->thread); }
 
 std::string BorrowedThread::WhyNotNow() const {
   const State& s = *state_;

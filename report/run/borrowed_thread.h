@@ -99,7 +99,7 @@ class BorrowedThread {
   uint64_t thread_pointer() const;
   // The system call that the stop has interrupted; −1: none.
   int64_t call() const;
-  // Whether that call returns EINTR to the program because of the stop. The kernel resumes all others.
+  // Whether that call returns EINTR or fewer bytes to the program because of the stop. The kernel resumes all others.
   bool is_call_lost() const;
   // Whether the thread is inside a restartable sequence (rseq), or has state that a signal frame cannot hold.
   std::string WhyNotNow() const;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -18,6 +19,7 @@
 #include "report/observe/memory/mappings.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
+#include "report/run/stopped_call.h"
 #include "report/run/traced_stop.h"
 
 namespace holdfast {
@@ -27,6 +29,8 @@ namespace {
 constexpr int64_t kStopWithinUs = 200'000, kInterruptedWithinUs = 20'000;
 // In this time before the end, a thread that seems to be in such a call is stopped nevertheless: it may be a new call each time.
 constexpr int64_t kLastTriesUs = 3'000'000;
+// For so long a moment is awaited in which no thread is in a large write. A guess.
+constexpr int64_t kWritesWithinUs = 2'000'000;
 
 void PauseUs(long us) {
   const timespec pause = {0, us * 1000};
@@ -47,6 +51,15 @@ pid_t Uninterruptible(pid_t pid) {
     if (RunStateOf(thread) == 'D') return thread;
   }
   return 0;
+}
+
+// Whether a stop may cut short a call that moves many bytes.
+bool WouldCutShort(pid_t pid) {
+  const auto threads = ThreadsOf(pid, false);
+  return std::any_of(threads.begin(), threads.end(), [pid](const auto& one) {
+    const std::optional<BlockedCall> call = BlockedCallOf(pid, one.first);
+    return call.has_value() && CostOfStop(one.first, *call) == StopCost::kShort;
+  });
 }
 
 // Counts the time from now until the end of this object, when all threads continue.
@@ -134,8 +147,7 @@ class StoppedProcess {
         if (errno == ESRCH) continue;  // was killed
         return absl::UnavailableError(fmt::format("read registers: {}", strerror(errno)));
       }
-      const bool in_call = static_cast<int64_t>(registers.orig_rax) >= 0;
-      if (in_call && static_cast<int64_t>(registers.rax) == -EINTR) ++stops->lost_calls;
+      if (IsCallOfStoppedLost(thread)) ++stops->lost_calls;
       if (is_inside(registers.rip)) is_outside = false;
       if (!is_outside) continue;
       // The place where a handler returns to is on the stack. No call returns into a patch. The handler may be on a stack of its
@@ -253,9 +265,16 @@ absl::StatusOr<std::vector<EntryPatch>> ReadEntryPatches(pid_t pid, uint64_t add
 absl::Status WriteEntryPatches(pid_t pid, uint64_t address, const std::vector<EntryPatch>& patches, bool undo,
                                const std::atomic<int64_t>& end_us, PatchStops* stops) {
 #if defined(__x86_64__)
+  const int64_t begun_us = NowNs() / 1000;
   for (long pause_us = 500; true; pause_us = std::min(2 * pause_us, 100'000L)) {
     const pid_t uninterruptible = Uninterruptible(pid);
-    if (uninterruptible == 0 || NowNs() / 1000 > end_us - kLastTriesUs) {
+    const bool is_late = NowNs() / 1000 > end_us - kLastTriesUs;
+    if (!is_late && uninterruptible == 0 && NowNs() / 1000 - begun_us < kWritesWithinUs && WouldCutShort(pid)) {
+      constexpr long kPauseUs = 1000;
+      PauseUs(kPauseUs);
+      continue;
+    }
+    if (uninterruptible == 0 || is_late) {
       const StopsAreCounted count(stops);
       StoppedProcess process(pid);
       if (absl::Status status = process.Stop(stops); !status.ok()) return status;

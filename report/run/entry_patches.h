@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<EntryPatch>> ReadEntryPatches(pid_t pid, uint64_t add
 struct PatchStops {
   uint32_t times = 0;       // that all threads were stopped, or were to be
   uint32_t threads = 0;     // that were stopped at once, at most
-  uint32_t lost_calls = 0;  // system calls that returned EINTR because of it
+  uint32_t lost_calls = 0;  // see CallOutcome
   int64_t stopped_us = 0;   // the sum of all times
   pid_t unstoppable = 0;    // the kernel lets go of this thread only when this process ends; 0: none
 };

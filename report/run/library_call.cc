@@ -44,8 +44,8 @@ namespace {
 constexpr char kLinkerIsBusy[] = "would wait for another thread, which uses the dynamic linker or forks";
 constexpr int kStopPatienceMs = 100;
 constexpr int64_t kPauseMs = 2, kLongestPauseMs = 64;
-// For so long only threads are stopped that lose nothing by it.
-constexpr int64_t kHarmlessMs = 300;
+// In the first 0.3 s, a stop must cost nothing. In the first 2 s, it must not shorten a call, which few programs expect.
+constexpr int64_t kHarmlessMs = 300, kWholeCallsMs = 2000;
 // A program that has just begun has not mapped its libraries yet. A guess, for a busy machine.
 constexpr int64_t kLoadsWithinUs = 100'000;
 
@@ -158,6 +158,7 @@ class Caller {
         shared_(*shared),
         end_us_(shared->end_us),
         avoided_(avoided),
+        short_calls_from_us_(begun_us + kWholeCallsMs * 1000),
         outcome_(begun) {}
 
   absl::StatusOr<CallOutcome> Run() {
@@ -177,7 +178,7 @@ class Caller {
       // Without the locks, what was begun can still be ended.
       if ((*code_)->addresses().linker_locks[0] == 0 && call_.action == AttachAction::kAttach)
         return absl::FailedPreconditionError(kNoLinkerLocks);
-      const bool is_patient = NowNs() / 1000 - begun_us_ < kHarmlessMs * 1000;
+      const StopCost dearest = DearestNow();
       const std::vector<ThreadChoice> choices = ChooseThreads(pid_, code_->get());
       if (choices.empty()) return absl::NotFoundError("it has ended");
       // A thread that loads a library holds the dynamic linker's lock, so a call would end at once.
@@ -193,7 +194,7 @@ class Caller {
       bool has_patched = false;
       for (const ThreadChoice& choice : choices) {
         if (loads || !choice.why.empty() || avoided_.contains(choice.thread) || unexamined_.contains(choice.thread) ||
-            (is_patient && choice.cost != BorrowingCost::kNothing))
+            choice.cost > dearest || (losing_.contains(choice.thread) && dearest < StopCost::kShort))
           continue;
         absl::StatusOr<bool> called = Try(choice, code_->get());
         if (unstoppable_ != 0 || !called.ok()) return called.status();
@@ -202,6 +203,8 @@ class Caller {
         if (outcome_.answer.result != AttachResult::kPatch) return outcome_;
         if (absl::Status status = Patch(); !status.ok()) return status;
         has_patched = true;
+        losing_.clear();
+        short_calls_from_us_ = NowNs() / 1000 + kHarmlessMs * 1000;
         break;  // to call again, however late it is
       }
       if (NowNs() / 1000 > end_us_ && !has_patched) {
@@ -221,6 +224,13 @@ class Caller {
   bool has_begun() const { return has_begun_; }
 
  private:
+  // What a stop may cost by now.
+  StopCost DearestNow() const {
+    const int64_t now_us = NowNs() / 1000;
+    if (now_us > short_calls_from_us_ || (has_begun_ && now_us > end_us_)) return StopCost::kShort;
+    return now_us - begun_us_ < kHarmlessMs * 1000 ? StopCost::kNothing : StopCost::kReturns;
+  }
+
   // False: this thread cannot be borrowed now.
   absl::StatusOr<bool> Try(const ThreadChoice& choice, ProcessCode* code) {
     const int64_t begun_us = NowNs() / 1000;
@@ -233,7 +243,10 @@ class Caller {
       return thread.status();
     }
     ++outcome_.stops;
-    if ((*thread)->is_call_lost()) ++outcome_.lost_calls;
+    if ((*thread)->is_call_lost()) {
+      ++outcome_.lost_calls;
+      losing_.insert(choice.thread);
+    }
     why_ = (*thread)->WhyNotNow();
     if (why_.empty() && !code->IsOfLibc(choice.thread, (*thread)->thread_pointer()))
       why_ = "was not made by the C library, or its thread pointer leads elsewhere";
@@ -330,6 +343,8 @@ class Caller {
   SharedWords& shared_;
   const std::atomic<int64_t>& end_us_;
   const std::set<pid_t>& avoided_;
+  std::set<pid_t> losing_;  // threads that lost a call and could not be borrowed: stopped again only late
+  int64_t short_calls_from_us_;
   std::optional<std::string> files_;  // nothing: code_ is to be read
   absl::StatusOr<std::unique_ptr<ProcessCode>> code_;
   CallOutcome outcome_;

@@ -21,7 +21,7 @@ struct CallOutcome {
   uint32_t all_stops = 0;      // times that they were
   uint32_t threads = 0;        // that were stopped at once
   uint32_t stops = 0;          // of a thread to be borrowed
-  uint32_t lost_calls = 0;     // system calls that returned EINTR because of a stop
+  uint32_t lost_calls = 0;     // system calls that returned EINTR or fewer bytes because of a stop
 };
 
 // If the executable has an allocator of its own, the library answers with changes of the code: then all threads are stopped

@@ -2,7 +2,6 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -153,57 +152,6 @@ bool DefinesMalloc(pid_t pid, const ModuleInfo& module) {
 }
 
 }  // namespace
-
-BorrowingCost CostOfStop(pid_t thread, const BlockedCall& call) {
-  const auto is_socket = [&](uint64_t descriptor) {
-    char target[64];
-    const ssize_t bytes = readlink(fmt::format("/proc/{}/fd/{}", thread, descriptor).c_str(), target, sizeof target);
-    return bytes <= 0 || std::string_view(target, static_cast<size_t>(bytes)).starts_with("socket:");
-  };
-  switch (call.number) {
-    case SYS_futex: {
-      const auto operation = call.arguments[1] & FUTEX_CMD_MASK;
-      if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET) return BorrowingCost::kImpossible;
-      return call.arguments[3] == 0 ? BorrowingCost::kNothing : BorrowingCost::kLonger;
-    }
-    case SYS_read:
-    case SYS_readv:
-    case SYS_write:
-    case SYS_writev:
-      return is_socket(call.arguments[0]) ? BorrowingCost::kReturns : BorrowingCost::kNothing;
-    case SYS_wait4:
-    case SYS_waitid:
-    case SYS_flock:
-      return BorrowingCost::kNothing;
-#if defined(__x86_64__)  // other processors have only the forms with more arguments
-    case SYS_poll:
-    case SYS_select:
-    case SYS_pause:
-#endif
-    case SYS_ppoll:
-    case SYS_pselect6:
-    case SYS_nanosleep:
-    case SYS_clock_nanosleep:
-    case SYS_rt_sigsuspend:
-      return BorrowingCost::kLonger;
-#if defined(__x86_64__)
-    case SYS_epoll_wait:
-#endif
-    case SYS_epoll_pwait:
-    case SYS_accept:
-    case SYS_accept4:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_recvmmsg:
-    case SYS_sendto:
-    case SYS_sendmsg:
-    case SYS_rt_sigtimedwait:
-    case 441:  // epoll_pwait2
-      return BorrowingCost::kReturns;
-    default:
-      return BorrowingCost::kImpossible;
-  }
-}
 
 ProcessCode::ProcessCode(pid_t pid) : pid_(pid), memory_(pid), entry_(AuxiliaryValue(pid, AT_ENTRY)) {}
 
@@ -385,7 +333,7 @@ bool ProcessCode::BeginsThread(uint64_t pc) const {
 
 std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call) {
   if (!in_call) {
-    if (has_allocator_in_program_) return "runs, and may be inside the allocator of its executable";
+    if (has_allocator_in_program_) return std::string(kMayAllocate);
     switch (PartOf(pc)) {
       case Part::kLibc:
         return "is inside the C library";
@@ -440,12 +388,15 @@ std::vector<ThreadChoice> ChooseThreads(pid_t pid, ProcessCode* code) {
     choice.doing = activity.text;
     if (!call.has_value()) {
       // It runs, or does not tell: see where, once it is stopped.
-      choice.cost = activity.text == "runs" ? BorrowingCost::kNothing : BorrowingCost::kImpossible;
-      if (choice.cost == BorrowingCost::kImpossible) choice.why = activity.text;
+      choice.cost = activity.text == "runs" ? StopCost::kNothing : StopCost::kImpossible;
+      if (choice.cost == StopCost::kImpossible) choice.why = activity.text;
+      // A stop would tell no more, and may cut short a call that begins meanwhile.
+      else if (code->has_allocator_in_program())
+        choice.why = kMayAllocate;
     } else {
       choice.cost = CostOfStop(thread, *call);
       choice.why = code->WhyUnsafe(call->pc, call->sp, 0, true);
-      const bool is_stoppable = choice.cost != BorrowingCost::kImpossible && RunStateOf(thread) != 'D';
+      const bool is_stoppable = choice.cost != StopCost::kImpossible && RunStateOf(thread) != 'D';
       if (!is_stoppable && choice.why != kCalledByLinker) choice.why = activity.text;
     }
     choices.push_back(std::move(choice));

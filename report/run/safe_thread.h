@@ -32,11 +32,13 @@
 #include "report/observe/outside/outside_stack.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/borrowed_thread.h"
+#include "report/run/stopped_call.h"
 
 namespace holdfast {
 
 // Why a thread that loads a library may not be borrowed, and no other thread of its process either.
 inline constexpr std::string_view kCalledByLinker = "was called by the dynamic linker";
+inline constexpr std::string_view kMayAllocate = "runs, and may be inside the allocator of its executable";
 inline constexpr std::string_view kCannotBeWalked = "has a stack that cannot be walked";
 // Why nothing is attached if CodeAddresses::linker_locks are unknown.
 inline constexpr char kNoLinkerLocks[] =
@@ -52,6 +54,7 @@ class ProcessCode {
   // Whether the library is mapped and may not be called yet (CodeAddresses::attach is 0): a thread has a lock of the dynamic
   // linker, and perhaps loads the library.
   bool is_library_busy() const { return maps_library_ && addresses_.attach == 0; }
+  bool has_allocator_in_program() const { return has_allocator_in_program_; }
 
   // Why a thread with these registers may not be borrowed; "": it may. `in_call`: it sleeps in a system call.
   // `thread_pointer`: 0 if it is not known. Looks for the stack in the mappings of the last ReadStacks.
@@ -87,18 +90,9 @@ class ProcessCode {
   CodeAddresses addresses_;
 };
 
-// The cost to the program of borrowing a thread.
-enum class BorrowingCost : uint8_t {
-  kNothing,  // it runs, or its system call continues as it was
-  kLonger,   // its system call continues with the time that is left, at best
-  kReturns,  // its system call returns EINTR, as after SIGSTOP and SIGCONT
-  kImpossible
-};
-// What a stop does to a system call of the thread that waits in the kernel.
-BorrowingCost CostOfStop(pid_t thread, const BlockedCall& call);
 struct ThreadChoice {
   pid_t thread = 0;
-  BorrowingCost cost = BorrowingCost::kImpossible;
+  StopCost cost = StopCost::kImpossible;
   std::string doing;  // "sleeps in epoll_wait (ep_poll)"
   std::string why;    // it may not be borrowed; "": it may
 };

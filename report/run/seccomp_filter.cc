@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +23,7 @@
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/doctor_surroundings.h"
-#include "report/run/safe_thread.h"
+#include "report/run/stopped_call.h"
 #include "report/run/traced_stop.h"
 
 namespace holdfast {
@@ -278,18 +277,6 @@ const std::vector<FilteredCall>& AllCausedCalls() {
 constexpr size_t kMaxFilters = 64, kMaxFilteredThreads = 256;
 constexpr int kStopWithinMs = 200;
 
-// Whether the stop makes the thread's system call return EINTR.
-bool LosesCall(pid_t thread) {
-#if defined(__x86_64__)
-  user_regs_struct registers{};
-  return ptrace(PTRACE_GETREGS, thread, nullptr, &registers) == 0 && static_cast<int64_t>(registers.orig_rax) >= 0 &&
-         static_cast<int64_t>(registers.rax) == -EINTR;
-#else
-  (void)thread;
-  return false;
-#endif
-}
-
 // In a child, so that the kernel lets go of the thread whatever happens. The filters follow each other in `to`.
 int CopyFilters(pid_t thread, std::vector<SeccompFilter>* to, bool* is_call_lost) {
   constexpr auto kGetFilter = static_cast<__ptrace_request>(0x420c);
@@ -307,7 +294,9 @@ int CopyFilters(pid_t thread, std::vector<SeccompFilter>* to, bool* is_call_lost
     constexpr timespec kPause = {0, 100'000};
     nanosleep(&kPause, nullptr);
   }
-  *is_call_lost = LosesCall(thread);
+#if defined(__x86_64__)
+  *is_call_lost = IsCallOfStoppedLost(thread);
+#endif
   int error = 0;
   for (size_t i = 0; i < kMaxFilters && error == 0; ++i) {
     const long length = ptrace(kGetFilter, thread, reinterpret_cast<void*>(i), nullptr);
@@ -477,7 +466,9 @@ absl::StatusOr<ProcessFilters> ReadFilters(pid_t pid) {
       }
       const std::optional<BlockedCall> call = BlockedCallOf(pid, thread);
       const std::string state = StatusField(fmt::format("{}/task/{}", pid, thread), "State");
-      if (state.starts_with('D') || (call.has_value() && CostOfStop(thread, *call) == BorrowingCost::kImpossible)) {
+      const StopCost cost = call.has_value() ? CostOfStop(thread, *call) : StopCost::kNothing;
+      // A large write may end by itself.
+      if (state.starts_with('D') || cost == StopCost::kImpossible || (cost == StopCost::kShort && tries < kTries / 2)) {
         why = fmt::format("thread {} is in a system call that cannot be interrupted without harm", thread);
         continue;
       }

@@ -63,7 +63,7 @@ struct ProcessFilters {
   std::vector<std::vector<SeccompFilter>> of_threads;
   FilterCounts counts;
   uint32_t stops = 0;       // threads that were stopped
-  uint32_t lost_calls = 0;  // system calls that returned EINTR because of it
+  uint32_t lost_calls = 0;  // see CallOutcome
 };
 // Reads the filters of each thread. Each is stopped for a moment. An error says why they are not known.
 absl::StatusOr<ProcessFilters> ReadFilters(pid_t pid);

@@ -1606,6 +1606,61 @@ TEST_F(Attach, EndsAtOnceIfAskedToWhileItLooksForAThread) {
   Line(running, 1);
 }
 
+class AttachToMoves : public Attach, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Calls, AttachToMoves, ::testing::Values("write", "send", "receive"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Another thread can be borrowed.
+TEST_P(AttachToMoves, CutsNoneShort) {
+  Running running(CommandFor(Launch::kBare, {"large_moves", GetParam()}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  EXPECT_TRUE(AttachTo(running).exited(0));
+  EXPECT_TRUE(DetachFrom(running).exited(0));
+  running.Write("line\n");
+  EXPECT_TRUE(running.WaitForOutput("moved 1048576\n"));
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+TEST_F(Attach, CountsAWriteThatItCutsShort) {
+  Running running(CommandFor(Launch::kBare, {"large_moves", "alone"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const RunResult attached = AttachTo(running);
+  EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+  EXPECT_THAT(attached.err, HasSubstr("1 system call returned EINTR or fewer bytes"));
+  EXPECT_TRUE(running.WaitForOutput("moved 65536\n"));
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+// All threads are stopped at once.
+TEST_F(Attach, CountsWhatItCutsShortInOtherThreads) {
+  if (access(ProgramPath("linked_moves_jemalloc").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
+  Running running(CommandFor(Launch::kBare, {"linked_moves_jemalloc", "write"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const RunResult attached = AttachTo(running);
+  EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+  EXPECT_THAT(attached.err, ContainsRegex("[2-9] system calls returned EINTR or fewer bytes"));
+  running.Write("line\n");
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+TEST_F(Attach, DoesNotStopAThreadThatMayBeInsideItsAllocator) {
+  if (access(ProgramPath("linked_moves_jemalloc").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
+  Running running(CommandFor(Launch::kBare, {"linked_moves_jemalloc", "loop"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  Running tool({.argv = {Tool(), "attach", Pid(running), "-o", out(), "--tables", tables()}});
+  ASSERT_TRUE(running.WaitForOutput("20 writes"));
+  tool.Signal(SIGINT);
+  EXPECT_TRUE(tool.Wait().exited(3));
+  running.CloseInput();
+  EXPECT_TRUE(running.WaitForOutput("short writes: 0\n"));
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 // Also without --for, and a detach.
 TEST_F(Attach, SaysWhatWasDoneWhenAskedToEnd) {
   Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
