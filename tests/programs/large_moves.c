@@ -34,8 +34,8 @@ static void* Move(void* unused) {
 static void MoveBack(long count) {
   static char others[kBytes];
   for (long left = count; left > 0;) {
-    const long done = strcmp(what, "receive") == 0 ? write(ends[0], others, (size_t)left)
-                                                   : read(ends[0], others, (size_t)left);
+    const long done =
+        strcmp(what, "receive") == 0 ? write(ends[0], others, (size_t)left) : read(ends[0], others, (size_t)left);
     if (done <= 0) break;
     left -= done;
   }
