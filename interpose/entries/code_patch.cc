@@ -99,22 +99,25 @@ bool CodePatches::WriteBytes(uintptr_t address, const void* bytes, size_t count)
   return ByMemoryFile(address, bytes, count) || ByMapping(address, bytes, count) || ByProtection(address, bytes, count);
 }
 
-bool CodePatches::Write(uintptr_t address, const void* bytes, size_t count) {
+bool CodePatches::Remember(uintptr_t address, size_t count) {
   if (count_ == kMax || count > sizeof changed_[0].was) return false;
   Changed& changed = changed_[count_];
   changed.address = address;
   changed.count = static_cast<uint8_t>(count);
   memcpy(changed.was, reinterpret_cast<const void*>(address), count);
   ++count_;
-  return WriteBytes(address, bytes, count);
+  return true;
 }
 
-void CodePatches::Undo() {
+bool CodePatches::Undo() {
+  bool undone = true;
   while (count_ > 0) {
     const Changed& changed = changed_[--count_];
-    if (memcmp(reinterpret_cast<const void*>(changed.address), changed.was, changed.count) != 0)
-      WriteBytes(changed.address, changed.was, changed.count);
+    const auto* at = reinterpret_cast<const void*>(changed.address);
+    if (memcmp(at, changed.was, changed.count) != 0)
+      undone = WriteBytes(changed.address, changed.was, changed.count) && undone;
   }
+  return undone;
 }
 
 bool CodePatches::WriteNew(uintptr_t address, const uint8_t* bytes, size_t count) {

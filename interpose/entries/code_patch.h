@@ -24,10 +24,13 @@ class CodePatches {
 
   // Fills reserved memory, and makes it executable.
   bool WriteNew(uintptr_t address, const uint8_t* bytes, size_t count);
-  // Writes at most 8 bytes, and remembers what was there.
-  bool Write(uintptr_t address, const void* bytes, size_t count);
-  // Restores everything that Write has changed.
-  void Undo();
+  // Remembers at most 8 bytes, which are going to change.
+  bool Remember(uintptr_t address, size_t count);
+  // Writes remembered bytes, and what is between them. False: use WriteRemembered for each.
+  bool WriteTogether(uintptr_t address, const void* bytes, size_t count) { return ByMemoryFile(address, bytes, count); }
+  bool WriteRemembered(uintptr_t address, const void* bytes, size_t count) { return WriteBytes(address, bytes, count); }
+  // Restores everything that has changed. False: something remains changed.
+  bool Undo();
 
  private:
   bool WriteBytes(uintptr_t address, const void* bytes, size_t count);

@@ -94,10 +94,22 @@ bool HasBuildId(long file, const BuildId& wanted) {
   return false;
 }
 
+// Whether a segment that is loaded, and can be read, has these bytes.
+bool AreLoaded(const Elf64_Phdr* segments, size_t count, uint64_t address, uint64_t bytes) {
+  for (size_t i = 0; i < count; ++i) {
+    const Elf64_Phdr& one = segments[i];
+    if (one.p_type == PT_LOAD && (one.p_flags & PF_R) != 0 && address >= one.p_vaddr && bytes <= one.p_filesz &&
+        address - one.p_vaddr <= one.p_filesz - bytes)
+      return true;
+  }
+  return false;
+}
+
 // The build id of the executable in memory, in its notes.
 BuildId BuildIdIn(const Elf64_Phdr* segments, size_t count, uintptr_t bias) {
   for (size_t i = 0; i < count; ++i) {
-    if (segments[i].p_type != PT_NOTE) continue;
+    if (segments[i].p_type != PT_NOTE || !AreLoaded(segments, count, segments[i].p_vaddr, segments[i].p_filesz))
+      continue;
     const BuildId id = FindBuildId(reinterpret_cast<const void*>(bias + segments[i].p_vaddr), segments[i].p_filesz);
     if (id.count > 0) return id;
   }
@@ -106,6 +118,7 @@ BuildId BuildIdIn(const Elf64_Phdr* segments, size_t count, uintptr_t bias) {
 
 bool HasSegments(long file, const Elf64_Phdr* segments, size_t count) {
   Elf64_Ehdr head;
+  const uint64_t file_bytes = BytesOf(file);
   if (!ReadAt(file, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
       head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum != count)
     return false;
@@ -113,6 +126,10 @@ bool HasSegments(long file, const Elf64_Phdr* segments, size_t count) {
     Elf64_Phdr segment;
     if (!ReadAt(file, head.e_phoff + i * sizeof segment, &segment, sizeof segment) ||
         memcmp(&segment, &segments[i], sizeof segment) != 0)
+      return false;
+    // Memory beyond the end of the file is SIGBUS.
+    if (segment.p_type == PT_LOAD && segment.p_filesz != 0 &&
+        (segment.p_offset > file_bytes || segment.p_filesz > file_bytes - segment.p_offset))
       return false;
   }
   return true;
@@ -176,6 +193,7 @@ bool ExecutableFile::ReadDebugSymbols(bool has_plain_names, Entries wanted, Symb
     const long file = RawSyscall(SYS_openat, AT_FDCWD, path_, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (SyscallFailed(file)) return false;
     const bool found = HasBuildId(file, id) && ReadSymbolsOf(file, has_plain_names, wanted, list);
+    list->is_separate = found;
     RawSyscall(SYS_close, file);
     return found;
   };
@@ -284,20 +302,30 @@ bool ExecutableFile::MapTables(const Elf64_Shdr& symbols, const Elf64_Shdr& name
   return true;
 }
 
-bool ExecutableFile::ReadCode(uint64_t address, uint8_t* to, size_t count) const {
-  for (size_t i = 0; i < segment_count_; ++i) {
-    const Elf64_Phdr& segment = segments_[i];
-    if (segment.p_type != PT_LOAD || address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz)
-      continue;
-    return ReadAt(file_, segment.p_offset + (address - segment.p_vaddr), to, count);
+bool ExecutableFile::HasCode(uint64_t address, const uint8_t* bytes, size_t count) {
+  if (address < code_at_ || count > code_bytes_ || address - code_at_ > code_bytes_ - count) {
+    code_bytes_ = 0;
+    for (size_t i = 0; i < segment_count_; ++i) {
+      const Elf64_Phdr& segment = segments_[i];
+      if (segment.p_type != PT_LOAD || address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz)
+        continue;
+      const uint64_t left = segment.p_filesz - (address - segment.p_vaddr);
+      const size_t wanted = left < sizeof code_ ? left : sizeof code_;
+      if (!ReadAt(file_, segment.p_offset + (address - segment.p_vaddr), code_, wanted)) return false;
+      code_at_ = address, code_bytes_ = wanted;
+      break;
+    }
+    if (count > code_bytes_) return false;
   }
-  return false;
+  return memcmp(code_ + (address - code_at_), bytes, count) == 0;
 }
 
 void ExecutableFile::FindRestartable(ExecutableImage* image) const {
   const Sections sections(file_);
   for (size_t i = 0; i < sections.count(); ++i) {
-    if ((sections[i].sh_flags & SHF_ALLOC) == 0 || !sections.IsNamed(sections[i], "__rseq_cs")) continue;
+    if ((sections[i].sh_flags & SHF_ALLOC) == 0 || !sections.IsNamed(sections[i], "__rseq_cs") ||
+        !AreLoaded(segments_, segment_count_, sections[i].sh_addr, sections[i].sh_size))
+      continue;
     // struct rseq_cs: version and flags in one word, start, length, abort
     const auto* word = reinterpret_cast<const uint64_t*>(image->bias + sections[i].sh_addr);
     for (size_t left = sections[i].sh_size / 32; left > 0; --left, word += 4) {

@@ -23,8 +23,9 @@ class ExecutableFile {
   // Reads .symtab, of this file or of a debug file with its build id: where packages install it, or where .gnu_debuglink
   // leads. False: there is none, or it is too large (MayReadSymbols).
   bool ReadSymbols(bool has_plain_names, Entries wanted, SymbolList* list);
-  // Reads the code at a link-time address.
-  bool ReadCode(uint64_t address, uint8_t* to, size_t count) const;
+  // Whether the file has these bytes at a link-time address of its segments. Callers go from low to high addresses: some
+  // bytes more are read.
+  bool HasCode(uint64_t address, const uint8_t* bytes, size_t count);
   // Adds the ranges in the section __rseq_cs, which is read in memory.
   void FindRestartable(ExecutableImage* image) const;
 
@@ -47,6 +48,8 @@ class ExecutableFile {
   // Here, because a thread that is borrowed for an attach may have little stack.
   char folder_[4096];
   char path_[8192];
+  uint8_t code_[4096];
+  uint64_t code_at_ = 0, code_bytes_ = 0;  // link-time address
 };
 
 }  // namespace holdfast

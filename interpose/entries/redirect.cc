@@ -10,6 +10,7 @@
 #include "interpose/entries/entry_calls.h"
 #include "interpose/entries/executable_file.h"
 #include "interpose/entries/stub_writer.h"
+#include "sampler/capture/added_code.h"
 #include "sampler/capture/module_table.h"
 #include "sampler/contract/dynamic_symbols.h"
 #include "sampler/contract/loaded_objects.h"
@@ -24,7 +25,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kStubBytes = 64 << 10;
+constexpr size_t kStubBytes = 128 << 10;
 
 // Large, so not on the stack.
 struct Work {
@@ -34,6 +35,10 @@ struct Work {
   Stub stubs[EntryPlan::kMaxSites];
   uintptr_t short_jumps[EntryPlan::kMaxShortJumps];
   EntryPatch patches[kMaxEntryPatches];
+  struct Checked {
+    uintptr_t start, end;
+    int site;
+  } checked[EntryPlan::kMaxSites + EntryPlan::kMaxShortJumps];
   uint8_t page[kStubBytes];
 };
 
@@ -48,14 +53,41 @@ bool DescribeImage(const link_map* map, ExecutableImage* image) {
     const uintptr_t start = image->bias + segments[i].p_vaddr;
     if (segments[i].p_type == PT_DYNAMIC) is_executable = start == reinterpret_cast<uintptr_t>(map->l_ld);
     if (segments[i].p_type == PT_GNU_EH_FRAME) image->unwind_table = start;
-    if (segments[i].p_type != PT_LOAD || image->segment_count == ExecutableImage::kMaxSegments) continue;
+    if (segments[i].p_type != PT_LOAD || (segments[i].p_flags & PF_R) == 0 ||
+        image->segment_count == ExecutableImage::kMaxSegments)
+      continue;
     const bool is_code = (segments[i].p_flags & PF_X) != 0, is_writable = (segments[i].p_flags & PF_W) != 0;
     image->segments[image->segment_count++] = {start, start + segments[i].p_filesz, is_code, is_writable};
   }
   return is_executable;  // false: the dynamic linker was started as a program, and left us its own headers
 }
 
-SymbolList ExportedBy(const DynamicSymbols& symbols) {
+// One more than the highest number of a symbol that the dynamic linker looks up for the executable.
+size_t CountImports(const link_map* map) {
+  struct {
+    const Elf64_Rela* first = nullptr;
+    size_t bytes = 0;
+  } calls, others;
+  for (const Elf64_Dyn* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    const auto address = [&] { return reinterpret_cast<const Elf64_Rela*>(AddressIn(*entry, map->l_ld, map->l_addr)); };
+    if (entry->d_tag == DT_JMPREL) calls.first = address();
+    if (entry->d_tag == DT_PLTRELSZ) calls.bytes = entry->d_un.d_val;
+    if (entry->d_tag == DT_RELA) others.first = address();
+    if (entry->d_tag == DT_RELASZ) others.bytes = entry->d_un.d_val;
+  }
+  size_t count = 0;
+  for (const auto& table : {calls, others}) {
+    for (size_t i = 0; table.first != nullptr && i < table.bytes / sizeof(Elf64_Rela); ++i) {
+      const size_t symbol = ELF64_R_SYM(table.first[i].r_info);
+      if (symbol >= count) count = symbol + 1;
+    }
+  }
+  return count;
+}
+
+// An executable that exports nothing has a hash table without buckets in use. GNU ld then gives 1 for the number of its first
+// symbol, whatever the number of imports is.
+SymbolList ExportedBy(const DynamicSymbols& symbols, const link_map* map) {
   SymbolList list;
   if (symbols.symbols == nullptr || symbols.names == nullptr) return list;
   list.symbols = symbols.symbols;
@@ -71,6 +103,8 @@ SymbolList ExportedBy(const DynamicSymbols& symbols) {
     if (last >= first) {
       while ((chain[last - first] & 1) == 0) ++last;
       list.count = size_t{last} + 1;
+    } else if (first <= 1) {
+      list.count = CountImports(map);
     }
   } else if (symbols.old_hash != nullptr) {
     list.count = symbols.old_hash[1];
@@ -153,17 +187,28 @@ EntryReason MakeStubs(Work* work, bool has_threads, uintptr_t* page) {
   settings.countdown = static_cast<int32_t>(OffsetOfCountdown());
   settings.slow_path = reinterpret_cast<uintptr_t>(HoldfastEntrySlow);
   settings.asks_always = process.options.heap_interval == 1;
-  const size_t used = WriteStubs(plan, settings, work->page, sizeof work->page, *page, work->stubs, work->short_jumps);
-  if (used == 0) {
+  const WrittenStubs stubs =
+      WriteStubs(plan, settings, work->page, sizeof work->page, *page, work->stubs, work->short_jumps);
+  if (stubs.bytes == 0) {
     ReleaseNear(*page, kStubBytes);
     return EntryReason::kTooFar;
   }
   for (int i = 0; i < plan.site_count; ++i) redirected_entries[i] = {work->stubs[i].trampoline, plan.sites[i].shape()};
   ChooseEntrySave();
   CodePatches writer;
-  if (writer.WriteNew(*page, work->page, used)) return EntryReason::kRedirected;
+  if (writer.WriteNew(*page, work->page, stubs.bytes)) {
+    SetAddedCode(*page, stubs.code_bytes, reinterpret_cast<const AddedPiece*>(*page + stubs.code_bytes),
+                 stubs.piece_count);
+    return EntryReason::kRedirected;
+  }
   ReleaseNear(*page, kStubBytes);
   return EntryReason::kNotWritable;
+}
+
+// Nothing leads there, or no longer.
+void ReleaseStubs(uintptr_t page) {
+  SetAddedCode(0, 0, nullptr, 0);
+  ReleaseNear(page, kStubBytes);
 }
 
 // Functions that free come before those that allocate, as in attached_imports.h.
@@ -222,35 +267,69 @@ bool ListPatches(const Work& work, EntryPatch* patches, uint32_t* count) {
 }
 static_assert(EntryPlan::kMaxCalls + EntryPlan::kMaxShortJumps + EntryPlan::kMaxSites <= kMaxEntryPatches);
 
+// There is one thread, so the changes of a page are made together.
+bool WritePages(EntryPatch* patches, uint32_t count, CodePatches* writer) {
+  for (uint32_t i = 1; i < count; ++i) {
+    const EntryPatch one = patches[i];
+    uint32_t at = i;
+    for (; at > 0 && patches[at - 1].address > one.address; --at) patches[at] = patches[at - 1];
+    patches[at] = one;
+  }
+  for (uint32_t first = 0, next = 0; first < count; first = next) {
+    const uintptr_t start = patches[first].address;
+    uint8_t bytes[kPageBytes];
+    size_t used = 0;
+    for (; next < count && patches[next].address + patches[next].count - start <= sizeof bytes; ++next) {
+      const EntryPatch& patch = patches[next];
+      const size_t at = patch.address - start;
+      if (!writer->Remember(patch.address, patch.count)) return false;
+      if (at > used) memcpy(bytes + used, reinterpret_cast<const void*>(start + used), at - used);
+      memcpy(bytes + at, patch.now, patch.count);
+      if (at + patch.count > used) used = at + patch.count;
+    }
+    if (writer->WriteTogether(start, bytes, used)) continue;
+    for (uint32_t i = first; i < next; ++i) {
+      if (!writer->WriteRemembered(patches[i].address, patches[i].now, patches[i].count)) return false;
+    }
+  }
+  return true;
+}
+
 EntryReason WriteAll(Work* work) {
   uintptr_t page = 0;
   if (const EntryReason made = MakeStubs(work, false, &page); made != EntryReason::kRedirected) return made;
   uint32_t count = 0;
   bool written = ListPatches(*work, work->patches, &count);
   CodePatches writer;
-  for (uint32_t i = 0; i < count && written; ++i)
-    written = writer.Write(work->patches[i].address, work->patches[i].now, work->patches[i].count);
+  written = written && WritePages(work->patches, count, &writer);
   if (written) return EntryReason::kRedirected;
-  writer.Undo();
-  ReleaseNear(page, kStubBytes);
+  // A jump that remains leads to its stub.
+  if (writer.Undo()) ReleaseStubs(page);
   return EntryReason::kNotWritable;
 }
 
-// Whether the bytes in memory are those of the file. A breakpoint or another tool's jump would be moved, and run twice
-// or never.
-int FirstChanged(const Work& work) {
-  const auto is_changed = [&work](uintptr_t start, uintptr_t end) {
-    uint8_t bytes[EntryPlan::kMaxMoved];
-    return end - start > sizeof bytes || !work.file.ReadCode(start - work.image.bias, bytes, end - start) ||
-           memcmp(bytes, reinterpret_cast<const void*>(start), end - start) != 0;
+// The first site with other bytes in memory than in the file; −1: none. A breakpoint or another tool's jump would be moved,
+// and run twice or never.
+int FirstChanged(Work* work) {
+  const EntryPlan& plan = work->plan;
+  Work::Checked* const all = work->checked;
+  int count = 0;
+  const auto add = [&](uintptr_t start, uintptr_t end, int site) {
+    int at = count++;
+    for (; at > 0 && all[at - 1].start > start; --at) all[at] = all[at - 1];
+    all[at] = {start, end, site};
   };
-  for (int i = 0; i < work.plan.site_count; ++i) {
-    const EntrySite& site = work.plan.sites[i];
-    if (!site.left_alone && is_changed(site.address, site.jump + site.moved)) return i;
+  for (int i = 0; i < plan.site_count; ++i) {
+    const EntrySite& site = plan.sites[i];
+    if (!site.left_alone) add(site.address, site.jump + site.moved, i);
   }
-  for (int i = 0; i < work.plan.short_jump_count; ++i) {
-    const ShortJump& jump = work.plan.short_jumps[i];
-    if (is_changed(jump.range.start, jump.range.end)) return jump.from;
+  for (int i = 0; i < plan.short_jump_count; ++i)
+    add(plan.short_jumps[i].range.start, plan.short_jumps[i].range.end, plan.short_jumps[i].from);
+  for (int i = 0; i < count; ++i) {
+    const Work::Checked& one = all[i];
+    if (!work->file.HasCode(one.start - work->image.bias, reinterpret_cast<const uint8_t*>(one.start),
+                            one.end - one.start))
+      return one.site;
   }
   return -1;
 }
@@ -262,26 +341,30 @@ void Redirect(Work* work, bool has_threads, Write write) {
   const link_map* map = FirstObject();
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
   if (!DescribeImage(map, &work->image)) return;
-  work->image.exported = ExportedBy(symbols);
+  work->image.exported = ExportedBy(symbols, map);
   const bool plain = DefinesPlainNames(work->image.exported);
   const Entries wanted = process.options.entries;
   if (wanted == Entries::kNo) return MakeEntryPlan(work->image, wanted, &plan);
   const bool opened = work->file.Open(reinterpret_cast<const Elf64_Phdr*>(getauxval(AT_PHDR)), getauxval(AT_PHNUM),
                                       work->image.segments[0].start);
-  if (opened) {
-    const bool has_symbols = work->file.ReadSymbols(plain, wanted, &work->image.all);
-    if (has_symbols && !plain && !MayNameAllocator(work->image.all.names, work->image.all.name_bytes)) return;
-    work->file.FindRestartable(&work->image);
+  // Without its file, or if that has become shorter, not all of its memory may be there.
+  if (!opened) {
+    if (plain) plan.outcome = {EntryReason::kNoFile, 0, 0};
+    return;
   }
+  const bool has_symbols = work->file.ReadSymbols(plain, wanted, &work->image.all);
+  if (has_symbols && !plain && !MayNameAllocator(work->image.all.names, work->image.all.name_bytes)) return;
+  work->file.FindRestartable(&work->image);
   MakeEntryPlan(work->image, wanted, &plan);
+  // Its code cannot be read.
+  if (plain && !plan.outcome.has_allocator()) plan.outcome = {EntryReason::kUnknownCode, kName_malloc + 1, 1};
   if (!plan.outcome.is_redirected()) return;
   const auto refuse = [&plan](EntryReason reason, int site) {
     plan.outcome = {reason, site < 0 ? 0 : static_cast<uint32_t>(plan.sites[site].name) + 1, plan.outcome.count};
   };
-  if (!opened) return refuse(EntryReason::kNoFile, -1);
   // An interval of 0 may be changed later (holdfast set).
   if ((process.options.profiles & KindBit(ProfileKind::kHeap)) == 0) return refuse(EntryReason::kHeapIsOff, -1);
-  if (const int changed = FirstChanged(*work); changed >= 0) return refuse(EntryReason::kChanged, changed);
+  if (const int changed = FirstChanged(work); changed >= 0) return refuse(EntryReason::kChanged, changed);
   for (int i = 0; i < plan.site_count; ++i) {
     if (plan.sites[i].moves_call && HasShadowStack()) return refuse(EntryReason::kCalls, i);
   }
@@ -300,11 +383,14 @@ EntryOutcome RedirectBy(bool has_threads, Write write) {
   const link_map* map = FirstObject();
   if (map == nullptr) return {};
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
-  SymbolList imported = ExportedBy(symbols);
-  if (symbols.hash != nullptr) imported.count = symbols.hash[1];  // those that are not hashed
+  SymbolList imported = ExportedBy(symbols, map);
+  // Those that are not hashed. Without position-independent code, functions are hashed if their address is taken.
+  if (symbols.hash != nullptr && symbols.hash[1] > 1) imported.count = symbols.hash[1];
   const bool plain = FindSymbol(symbols, "malloc", IsDefinition) != nullptr;
-  if (!plain && !MayHaveOwnAllocator(imported)) return {};
-  const auto imports = [&imported](const char* name) {
+  const auto imports_hashed = [&symbols](const char* name) { return FindSymbol(symbols, name, IsImport) != nullptr; };
+  if (!plain && !MayHaveOwnAllocator(imported, imports_hashed)) return {};
+  const auto imports = [&imported, imports_hashed](const char* name) {
+    if (imports_hashed(name)) return true;
     for (size_t i = 0; i < imported.count; ++i) {
       const Elf64_Sym& symbol = imported.symbols[i];
       if (symbol.st_shndx == SHN_UNDEF && strcmp(imported.NameOf(symbol), name) == 0) return true;
@@ -338,7 +424,7 @@ EntryReason Prepare(Work* work) {
   EntryReason made = MakeStubs(work, true, &page);
   uint32_t count = 0;
   if (made == EntryReason::kRedirected && !ListPatches(*work, list, &count)) {
-    ReleaseNear(page, kStubBytes);
+    ReleaseStubs(page);
     made = EntryReason::kTooFar;
   }
   if (made != EntryReason::kRedirected) {

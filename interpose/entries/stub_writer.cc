@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "interpose/entries/entry_calls.h"
+#include "sampler/capture/added_code.h"
 #include "sampler/entries/instruction.h"
 #include "sampler/hot_path/sampled_filter.h"
 
@@ -30,10 +31,11 @@ class Writer {
         stubs_(stubs),
         short_jumps_(short_jumps) {}
 
-  size_t Run() {
+  WrittenStubs Run() {
     // The trampolines' addresses are needed in other stubs: lengths do not depend on them, so the second pass is right.
     for (int pass = 0; pass < 2; ++pass) {
       used_ = 0;
+      piece_count_ = 0;
       failed_ = false;
       PutWord(settings_.slow_path);
       for (int i = 0; i < plan_.site_count; ++i) {
@@ -43,8 +45,14 @@ class Writer {
         short_jumps_[i] = here();
         PutMoved(plan_.short_jumps[i].range.start, plan_.short_jumps[i].range.end);
       }
+      Align();
+      // The second pass writes the pieces, for which the first one finds the place. Both make as many.
+      pieces_at_ = used_;
+      used_ += piece_count_ * sizeof(AddedPiece);
+      failed_ = failed_ || used_ > capacity_;
+      if (failed_) return {};
     }
-    return failed_ ? 0 : used_;
+    return {used_, pieces_at_, static_cast<uint32_t>(piece_count_)};
   }
 
  private:
@@ -92,23 +100,35 @@ class Writer {
     memcpy(page_ + forward - sizeof distance, &distance, sizeof distance);
   }
 
+  // What comes next is as if before this instruction of the executable.
+  void Piece(uintptr_t instruction, uint32_t lower = 0) {
+    const AddedPiece piece = {static_cast<uint32_t>(used_), lower, instruction};
+    if (pieces_at_ != 0 && !failed_) memcpy(page_ + pieces_at_ + piece_count_ * sizeof piece, &piece, sizeof piece);
+    ++piece_count_;
+  }
+
   // ---- The hot part ----
 
   struct Slow {
     size_t charged = 0, uncharged = 0;
   };
 
-  bool saves_ = false;  // the spare register is pushed
+  bool saves_ = false;    // the spare register is pushed
+  uintptr_t origin_ = 0;  // the hot part: an instruction of the function
   int Spare(const EntrySite& site) {
     saves_ = site.spare < 0;
     return saves_ ? kRax : site.spare;
   }
   void SaveSpare() {
-    if (saves_) PutBytes(0x50);
+    if (!saves_) return;
+    PutBytes(0x50);
+    Piece(origin_, 8);
   }
   // Leaves the flags alone.
   void RestoreSpare() {
-    if (saves_) PutBytes(0x58);
+    if (!saves_) return;
+    PutBytes(0x58);
+    Piece(origin_);
   }
 
   // cmpb $0, filter(block / 1024): equal if no sample begins there
@@ -178,9 +198,10 @@ class Writer {
   }
 
   // Pushes it, as a call there would. Leaves flags and registers alone.
-  void PutReturnAddress(uintptr_t address) {
+  void PutReturnAddress(uintptr_t call, uintptr_t address) {
     PutBytes(0x48, 0x8d, 0x64, 0x24, 0xf8);  // lea -8(%rsp), %rsp
-    PutBytes(0xc7, 0x04, 0x24);              // movl $low, (%rsp)
+    Piece(call, 8);
+    PutBytes(0xc7, 0x04, 0x24);  // movl $low, (%rsp)
     PutInt(static_cast<int32_t>(address));
     PutBytes(0xc7, 0x44, 0x24, 0x04);  // movl $high, 4(%rsp)
     PutInt(static_cast<int32_t>(address >> 32));
@@ -192,6 +213,7 @@ class Writer {
       return flow == Flow::kJump || flow == Flow::kReturn || flow == Flow::kIndirectJump;
     };
     while (at < end && !failed_) {
+      Piece(at);
       const auto* code = reinterpret_cast<const uint8_t*>(at);
       const Instruction one = DecodeInstruction(code, 15);
       if (one.length == 0) {
@@ -199,7 +221,7 @@ class Writer {
         return;
       }
       if (one.flow == Flow::kCall) {
-        PutReturnAddress(at + one.length);
+        PutReturnAddress(at, at + one.length);
         return PutJump(Redirected(TargetOf(one, code, at)));
       }
       if (one.target_at >= 0) {
@@ -224,6 +246,7 @@ class Writer {
       if (jumps(one.flow)) return;
       at += one.length;
     }
+    Piece(end);
     PutJump(end);
   }
 
@@ -247,9 +270,12 @@ class Writer {
   }
 
   void PutSlow(const EntrySite& site, uint64_t number) {
+    Piece(origin_);
     if (!site.kept.undone_at_once) PutUndo(site);
+    Piece(site.first);
     PutBytes(0x68);
     PutInt(static_cast<int32_t>(number));
+    Piece(site.first, 8);
     PutBytes(0xff, 0x25);  // jmp *word(%rip): the first word of the page
     PutDistance(address_);
   }
@@ -266,7 +292,10 @@ class Writer {
     stubs_[number].hot = here();
     Slow slow;
     always_slow_ = false;
+    Piece(site.jump);
     if (site.kept.undone_at_once) PutUndo(site);
+    origin_ = site.kept.undone_at_once ? site.first : site.jump;
+    Piece(origin_);
     WriteHot(site, &slow);
     if (!always_slow_) {
       if (site.runs_again && !site.kept.undone_at_once) PutUndo(site);
@@ -293,14 +322,14 @@ class Writer {
   const uintptr_t address_;
   Stub* const stubs_;
   uintptr_t* const short_jumps_;
-  size_t used_ = 0;
+  size_t used_ = 0, pieces_at_ = 0, piece_count_ = 0;
   bool failed_ = false, always_slow_ = false;
 };
 
 }  // namespace
 
-size_t WriteStubs(const EntryPlan& plan, const StubSettings& settings, uint8_t* page, size_t capacity,
-                  uintptr_t address, Stub* stubs, uintptr_t* short_jumps) {
+WrittenStubs WriteStubs(const EntryPlan& plan, const StubSettings& settings, uint8_t* page, size_t capacity,
+                        uintptr_t address, Stub* stubs, uintptr_t* short_jumps) {
   return Writer(plan, settings, page, capacity, address, stubs, short_jumps).Run();
 }
 

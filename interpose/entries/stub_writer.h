@@ -32,10 +32,16 @@ struct Stub {
   uintptr_t hot = 0, trampoline = 0;
 };
 
-// Writes the stubs of all sites into `page`, which will be at `address`. Returns the bytes used; 0: something is too
-// far away, or there is no room.
-size_t WriteStubs(const EntryPlan& plan, const StubSettings& settings, uint8_t* page, size_t capacity,
-                  uintptr_t address, Stub* stubs, uintptr_t* short_jumps);
+struct WrittenStubs {
+  size_t bytes = 0;  // 0: something is too far away, or there is no room
+  // After the code: the instruction of the executable for each piece (added_code.h).
+  size_t code_bytes = 0;
+  uint32_t piece_count = 0;
+};
+
+// Writes the stubs of all sites into `page`, which will be at `address`.
+WrittenStubs WriteStubs(const EntryPlan& plan, const StubSettings& settings, uint8_t* page, size_t capacity,
+                        uintptr_t address, Stub* stubs, uintptr_t* short_jumps);
 
 }  // namespace holdfast
 

@@ -56,7 +56,8 @@ class FileImage {
     for (const Elf64_Phdr& segment : elf->segments()) {
       const uintptr_t start = image_.bias + segment.p_vaddr;
       if (segment.p_type == PT_GNU_EH_FRAME) image_.unwind_table = start;
-      if (segment.p_type != PT_LOAD || segment.p_filesz == 0 || image_.segment_count == ExecutableImage::kMaxSegments)
+      if (segment.p_type != PT_LOAD || segment.p_filesz == 0 || (segment.p_flags & PF_R) == 0 ||
+          image_.segment_count == ExecutableImage::kMaxSegments)
         continue;
       if (!elf->Read(segment.p_offset, segment.p_filesz, reinterpret_cast<char*>(start))) return false;
       image_.segments[image_.segment_count++] = {start, start + segment.p_filesz, (segment.p_flags & PF_X) != 0,
@@ -72,7 +73,8 @@ class FileImage {
     };
     if (!ReadSymbols(*elf, SHT_SYMTAB, &all_, &image_.all, may_read)) {
       const SeparateSymbols debug = OpenSeparateSymbols(*elf, root, path.substr(root.size()));
-      if (debug.elf != nullptr) ReadSymbols(*debug.elf, SHT_SYMTAB, &all_, &image_.all, may_read);
+      if (debug.elf != nullptr && ReadSymbols(*debug.elf, SHT_SYMTAB, &all_, &image_.all, may_read))
+        image_.all.is_separate = true;
     }
     return true;
   }

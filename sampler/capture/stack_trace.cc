@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "sampler/capture/added_code.h"
 #include "sampler/capture/find_object.h"
 #include "sampler/capture/last_walk.h"
 #include "sampler/capture/lasting_modules.h"
@@ -239,6 +240,7 @@ bool StepSignal(StackReader* stack, Registers* at, Walk* walk) {
   // + 1: the interrupted instruction has not been left, and rows belong to the instruction before a return address.
   *at = {StackReader::Word(context + kSignalPcOffset) + 1, StackReader::Word(context + kSignalSpOffset),
          StackReader::Word(context + kSignalFpOffset)};
+  LeaveAddedCode(at);
   if (!kCallPushesReturn) {
     if (!stack->Reach(context + kSignalReturnOffset)) return false;
     walk->interrupted.Set(*at, StackReader::Word(context + kSignalReturnOffset));

@@ -101,6 +101,8 @@ const Elf64_Sym* FindSymbol(const DynamicSymbols& object, const SymbolName& name
 
 inline bool IsDefinition(const Elf64_Sym& symbol) { return symbol.st_shndx != SHN_UNDEF; }
 
+inline bool IsImport(const Elf64_Sym& symbol) { return symbol.st_shndx == SHN_UNDEF; }
+
 inline void* AddressOf(const DynamicSymbols& object, const Elf64_Sym& symbol) {
   return reinterpret_cast<void*>(symbol.st_shndx == SHN_ABS ? symbol.st_value : object.bias + symbol.st_value);
 }

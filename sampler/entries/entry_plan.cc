@@ -169,8 +169,8 @@ struct Message {
   char before[8], after[20];
 };
 constexpr Message kMessages[] = {{"<jema", ">: "}, {"mima", ": "}, {"tcma", ": large alloc "}, {"snma", ""}};
-// For each, a function beside malloc's that programs call; "": none that matters.
-constexpr char kOtherFunctions[][16] = {"mallocx", "mi_heap_malloc", "", ""};
+// For each, a function beside malloc's that programs call. Only a C++ library that is shared refers to operator new.
+constexpr char kOtherFunctions[][16] = {"mallocx", "mi_heap_malloc", "_Znwm", "_Znwm"};
 constexpr int kTcmalloc = 2;
 // Of tcmalloc's account of its memory.
 constexpr Message kAccount = {"central", " cache freelist"};
@@ -270,8 +270,7 @@ class Planner {
     SortRanges();
     uint32_t changed = 0;
     for (int i = 0; i < plan_.site_count; ++i) changed += plan_.IsChanged(i) ? 1 : 0;
-    const bool lacks_names = !has_all_names && allocator >= 0 && kOtherFunctions[allocator][0] != '\0' &&
-                             !Defines(image_.exported, kOtherFunctions[allocator]);
+    const bool lacks_names = !has_all_names && allocator >= 0 && !Defines(image_.exported, kOtherFunctions[allocator]);
     plan_.outcome = {lacks_names ? EntryReason::kExportedRedirected : EntryReason::kRedirected, 0, changed};
   }
 
@@ -281,6 +280,8 @@ class Planner {
     plan_.outcome.reason = reason;
     plan_.outcome.name = site < 0 ? 0 : static_cast<uint32_t>(plan_.sites[site].name) + 1;
   }
+
+  using Part = CodeRange;
 
   // ---- Finding ----
 
@@ -306,7 +307,7 @@ class Planner {
     // A static function may be called `free`; only what the whole program calls so is the allocator's.
     const bool is_global = ELF64_ST_BIND(symbol.st_info) != STB_LOCAL;
     if (!is_private && (!plain || !is_global)) return;
-    AddSite(symbol, name, exported);
+    AddSite(symbol, name, exported, list.is_separate);
   }
 
   void ConsiderCopy(const Elf64_Sym& symbol, int name, bool plain) {
@@ -317,7 +318,7 @@ class Planner {
     copies_[copy_count_++] = {{address, address + symbol.st_size}, name};
   }
 
-  void AddSite(const Elf64_Sym& symbol, int name, bool exported) {
+  void AddSite(const Elf64_Sym& symbol, int name, bool exported, bool separate) {
     const uintptr_t address = image_.bias + symbol.st_value;
     if (image_.CodeAt(address) == nullptr) return;
     const Effect effect = kNamedCalls[name].shape.effect;
@@ -332,6 +333,8 @@ class Planner {
       return;
     }
     if (plan_.site_count == EntryPlan::kMaxSites) return Refuse(EntryReason::kNoRoom, -1);
+    // BOLT keeps the build id, and moves functions: the debug file may be of the executable as it was before.
+    const bool is_elsewhere = separate && !IsFunctionAt({address, address + symbol.st_size});
     EntrySite& site = plan_.sites[plan_.site_count];
     site = {};
     site.address = address;
@@ -342,7 +345,8 @@ class Planner {
     for (int i = 0; i < number; ++i) {
       if (plan_.sites[i].name == name) return Refuse(EntryReason::kTwice, number);
     }
-    if (ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC) Refuse(EntryReason::kResolver, number);
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC) return Refuse(EntryReason::kResolver, number);
+    if (is_elsewhere) Refuse(EntryReason::kElsewhere, number);
   }
 
   void DropPlainSites() {
@@ -534,6 +538,12 @@ class Planner {
     const FunctionStarts starts = Starts();
     const uint32_t index = starts.UpTo(address);
     return index > 0 && starts.At(index - 1) == address;
+  }
+
+  // Whether the unwind table describes a function here, with these bytes.
+  bool IsFunctionAt(const CodeRange& code) const {
+    const Part part = FunctionWith(Starts(), code.start);
+    return part.start == code.start && part.end == code.end;
   }
 
   bool IsRestartable(const CodeRange& code) const {
@@ -890,7 +900,6 @@ class Planner {
   // ---- Parts of an entry outside of its body ----
 
   // A compiler moves what is rarely needed far away (malloc.cold), and such a part jumps back.
-  using Part = CodeRange;
   struct Parts {
     Part all[kMaxParts];
     int count = 0;
@@ -1282,18 +1291,6 @@ bool DefinesPlainNames(const SymbolList& symbols) {
     frees = frees || strcmp(name, "free") == 0;
   }
   return allocates && frees;
-}
-
-bool MayHaveOwnAllocator(const SymbolList& exported) {
-  bool maps = false, advises = false;
-  for (size_t i = 0; i < exported.count && !(maps && advises); ++i) {
-    const Elf64_Sym& symbol = exported.symbols[i];
-    if (symbol.st_shndx != SHN_UNDEF) continue;
-    const char* name = exported.NameOf(symbol);
-    for (const auto& call : kGetMemory) maps = maps || strcmp(name, call) == 0;
-    advises = advises || strcmp(name, kGivesMemoryBack) == 0;
-  }
-  return maps && advises;
 }
 
 bool MayNameAllocator(const char* names, size_t bytes) {

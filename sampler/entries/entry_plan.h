@@ -18,6 +18,7 @@
 #define HOLDFAST_SAMPLER_ENTRIES_ENTRY_PLAN_H_
 
 #include <elf.h>
+#include <string.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,7 @@ struct SymbolList {
   size_t count = 0;
   const char* names = nullptr;
   size_t name_bytes = 0;
+  bool is_separate = false;  // of a debug file, with the build id
 
   // "" if the symbol has no name within the bounds, which end with a zero.
   const char* NameOf(const Elf64_Sym& symbol) const {
@@ -152,8 +154,20 @@ bool PassesCallsOn(Imports imports) {
 // What every allocator calls to get its memory, one of these, and to give it back. gperftools' tcmalloc defines mmap itself.
 inline constexpr char kGetMemory[][8] = {"mmap", "mmap64", "syscall", "sbrk"};
 inline constexpr char kGivesMemoryBack[] = "madvise";
-// Whether the executable calls these, so that an allocator under other names may be in it.
-bool MayHaveOwnAllocator(const SymbolList& exported);
+// Whether the executable calls these, so that an allocator under other names may be in it. `also` tells of other imports than
+// those in the list.
+template <typename Imports>
+bool MayHaveOwnAllocator(const SymbolList& list, Imports also) {
+  bool maps = false, advises = also(kGivesMemoryBack);
+  for (const auto& call : kGetMemory) maps = maps || also(call);
+  for (size_t i = 0; i < list.count && !(maps && advises); ++i) {
+    if (list.symbols[i].st_shndx != SHN_UNDEF) continue;
+    const char* name = list.NameOf(list.symbols[i]);
+    for (const auto& call : kGetMemory) maps = maps || strcmp(name, call) == 0;
+    advises = advises || strcmp(name, kGivesMemoryBack) == 0;
+  }
+  return maps && advises;
+}
 // Bytes of .symtab and its names that are read, beside plain names, which .dynsym has too, and without them: then most
 // executables have no allocator, and reading 10 MB takes 10 ms of their start.
 inline constexpr size_t kMaxNamesBesidePlain = 4 << 20, kMaxSymbolTableBytes = 1 << 20;

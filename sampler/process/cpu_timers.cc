@@ -10,6 +10,7 @@
 #include <bit>
 
 #include "sampler/arch/call_on_stack.h"
+#include "sampler/capture/added_code.h"
 #include "sampler/capture/little_stack.h"
 #include "sampler/contract/clock.h"
 #include "sampler/contract/mapped_ranges.h"
@@ -481,13 +482,15 @@ void Sample(const siginfo_t& info, const ucontext_t& context) {
   }
   const auto* registers = reinterpret_cast<const char*>(&context);
   const auto word = [registers](int64_t offset) { return *reinterpret_cast<const uintptr_t*>(registers + offset); };
-  const CallerRegisters at = {word(kSignalPcOffset) + 1, word(kSignalSpOffset), word(kSignalFpOffset)};
+  CallerRegisters at = {word(kSignalPcOffset) + 1, word(kSignalSpOffset), word(kSignalFpOffset)};
+  const uintptr_t sp = at.sp;
+  LeaveAddedCode(&at);
   const uint64_t missed = info.si_overrun > 0 ? static_cast<uint64_t>(info.si_overrun) : 0;
   Progress& of = progress[slot - slots];
   of.reported.fetch_add(1 + missed, std::memory_order_relaxed);
   // The kernel puts the frame right below the interrupted code's stack.
   SampleOnOwnStack({at, 1 + missed, of.every_ns.load(std::memory_order_relaxed),
-                    at.sp - reinterpret_cast<uintptr_t>(&context) > kLargestFrame, 0, 0});
+                    sp - reinterpret_cast<uintptr_t>(&context) > kLargestFrame, 0, 0});
 }
 
 // ---- The program's own timers ----

@@ -148,6 +148,28 @@ TEST_F(LinkedAllocators, FunctionsNamedLikeAnAllocatorsAreNotCalledUnseen) {
   }
 }
 
+// Changes symbols in the .symtab of a file. False: it has none.
+template <typename Change>
+bool ChangeSymbols(const std::string& path, Change change) {
+  std::string file = ReadFile(path);
+  Elf64_Ehdr head;
+  std::memcpy(&head, file.data(), sizeof head);
+  std::vector<Elf64_Shdr> sections(head.e_shnum);
+  std::memcpy(sections.data(), file.data() + head.e_shoff, sections.size() * sizeof(Elf64_Shdr));
+  for (const Elf64_Shdr& section : sections) {
+    if (section.sh_type != SHT_SYMTAB) continue;
+    for (uint64_t at = section.sh_offset; at < section.sh_offset + section.sh_size; at += sizeof(Elf64_Sym)) {
+      Elf64_Sym symbol;
+      std::memcpy(&symbol, file.data() + at, sizeof symbol);
+      change(file.data() + sections[section.sh_link].sh_offset + symbol.st_name, symbol);
+      std::memcpy(file.data() + at, &symbol, sizeof symbol);
+    }
+    WriteFile(path, file);
+    return true;
+  }
+  return false;
+}
+
 // Names that a stripped executable lacks are in the file that .gnu_debuglink names, if it has the executable's build id.
 TEST_F(LinkedAllocators, ADebugFileIsFoundByItsLink) {
   const std::string program = folder() + "/program", debug = folder() + "/program.debug";
@@ -177,6 +199,87 @@ TEST_F(LinkedAllocators, ADebugFileIsFoundByItsLink) {
   std::filesystem::remove(folder() + "/.debug/program.debug");
   ASSERT_EQ(Execute({.argv = {"objcopy", "--only-keep-debug", ProgramPath("entry_cases_plain"), debug}}).status, 0);
   EXPECT_FALSE(is_found());
+}
+
+// BOLT and fixed build ids: the functions in a debug file with this build id are elsewhere.
+TEST_F(LinkedAllocators, ADebugFileOfAnotherLayoutIsRefused) {
+  const std::string program = folder() + "/program", debug = folder() + "/program.debug";
+  std::filesystem::copy_file(ProgramPath("entry_cases_crate"), program);
+  ASSERT_EQ(Execute({.argv = {"objcopy", "--only-keep-debug", program, debug}}).status, 0);
+  ASSERT_EQ(ChangeSymbols(debug,
+                          [](const std::string& name, Elf64_Sym& symbol) {
+                            if (name.starts_with("TCMallocInternal")) symbol.st_value += 1;
+                          }),
+            true);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"strip", program}, {"objcopy", "--add-gnu-debuglink=" + debug, program}})
+    ASSERT_EQ(Execute({.argv = words, .cwd = folder()}).status, 0) << words[0];
+  EXPECT_THAT(RunTool({"doctor", "--", program}).out, HasSubstr("is not where the debug file has it"));
+  const RunResult run = RunTool({"run", "--heap-interval", "1", "--tables", tables(), "-o", out(), "--", program});
+  EXPECT_TRUE(run.exited(0)) << run.Describe();
+  EXPECT_THAT(RunTool({"info", out()}).out, HasSubstr("is not where the debug file has it"));
+}
+
+// Headers that neither the kernel nor the dynamic linker reads may be wrong. The library reads nothing that is not mapped.
+TEST_F(LinkedAllocators, HeadersThatAreWrongAreNotFollowed) {
+  constexpr uint64_t kNowhere = uint64_t{0x70} << 32;
+  const std::string program = folder() + "/program";
+  for (const char* what : {"notes", "restartable"}) {
+    std::filesystem::remove(program);
+    std::filesystem::copy_file(ProgramPath("entry_cases_restartable"), program);
+    ASSERT_EQ(Execute({.argv = {"strip", program}}).status, 0);
+    std::string file = ReadFile(program);
+    Elf64_Ehdr head;
+    std::memcpy(&head, file.data(), sizeof head);
+    int changed = 0;
+    const auto change = [&file, &changed](uint64_t at, auto header, auto change_one) {
+      std::memcpy(&header, file.data() + at, sizeof header);
+      if (!change_one(header)) return;
+      std::memcpy(file.data() + at, &header, sizeof header);
+      ++changed;
+    };
+    for (size_t i = 0; i < head.e_phnum && what[0] == 'n'; ++i) {
+      change(head.e_phoff + i * sizeof(Elf64_Phdr), Elf64_Phdr{}, [](Elf64_Phdr& segment) {
+        if (segment.p_type != PT_NOTE || segment.p_align != 4)
+          return false;  // glibc reads those with an alignment of 8
+        segment.p_vaddr = segment.p_paddr = kNowhere;
+        return true;
+      });
+    }
+    Elf64_Shdr names;
+    std::memcpy(&names, file.data() + head.e_shoff + head.e_shstrndx * sizeof names, sizeof names);
+    for (size_t i = 0; i < head.e_shnum && what[0] == 'r'; ++i) {
+      change(head.e_shoff + i * sizeof(Elf64_Shdr), Elf64_Shdr{}, [&](Elf64_Shdr& section) {
+        if (std::string(file.data() + names.sh_offset + section.sh_name) != "__rseq_cs") return false;
+        section.sh_addr = kNowhere;
+        return true;
+      });
+    }
+    ASSERT_GT(changed, 0) << what;
+    WriteFile(program, file);
+    const RunResult run = RunTool({"run", "--entries", "yes", "--tables", tables(), "-o", out(), "--", program});
+    EXPECT_TRUE(run.exited(0)) << what << run.Describe();
+    EXPECT_THAT(run.out, HasSubstr("wrong 0")) << what;
+    std::filesystem::remove_all(out());
+  }
+}
+
+// Nothing refers to operator new of a stripped executable with a C++ library of its own.
+TEST_F(LinkedAllocators, OperatorsWithoutNamesMakeTheProfileIncomplete) {
+  for (const char* name : {"tcmalloc", "snmalloc"}) {
+    const std::string program = std::string("linked_calls_") + name + "_alone";
+    if (!std::filesystem::exists(ProgramPath(program))) continue;
+    const RunResult doctor = RunTool({"doctor", "--", ProgramPath(program)});
+    EXPECT_THAT(doctor.out, HasSubstr("note  allocator"));
+    EXPECT_THAT(doctor.out, HasSubstr("operator new beside a static C++ library"));
+    const RunResult run = RunAs(Launch::kPreload, {program, "1"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+    ASSERT_TRUE(run.exited(0)) << run.Describe();
+    const std::vector<Decoded> heap = NewestHeap();
+    ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+    EXPECT_THAT(heap[0].Comment("incomplete").value_or(""), HasSubstr("install its debug file"));
+    EXPECT_TRUE(RunTool({"leaks", out()}).exited(4));
+    std::filesystem::remove_all(out());
+  }
 }
 
 // Each start would take milliseconds.
@@ -882,6 +985,21 @@ TEST_F(EntryCases, AnAllocatorUnderOtherNamesIsRedirectedByDefault) {
                         "executable's allocator are redirected at their entry"));
 }
 
+// GNU ld counts no imports in the hash table of an executable that exports nothing, and hashes functions of others
+// if their addresses are taken.
+TEST_F(EntryCases, AnExecutableWithoutPositionIndependentCodeMayExportNothing) {
+  for (const char* name : {"entry_cases_crate_fixed", "entry_cases_crate_addresses"}) {
+    const RunResult run = RunAs(Launch::kPreload, {name}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+    ASSERT_TRUE(run.exited(0)) << name << run.Describe();
+    const std::vector<Decoded> heap = NewestHeap();
+    ASSERT_EQ(heap.size(), 1u) << name << AllSummaries();
+    ExpectKnownHeap(run.out);
+    EXPECT_EQ(heap[0].Comment("allocator"),
+              "all 4 functions of the executable's allocator are redirected at their entry");
+    std::filesystem::remove_all(out());
+  }
+}
+
 TEST_F(EntryCases, CodeIsWrittenWhereWritableCodeIsForbidden) {
   for (const char* how : {"mdwe", "systemd", "all"}) {
     Command command = CommandFor(Launch::kPreload, {"denies_code_changes", how, ProgramPath("entry_cases_plain")},
@@ -938,6 +1056,28 @@ TEST_P(CompiledAllocators, AreRecordedToTheByte) {
       std::filesystem::remove_all(out());
     }
   }
+}
+
+// The code that replaces a function's first instructions has no unwind tables of its own. No call is sampled: the slow path
+// saves all registers, and some of its instructions end a stack.
+TEST_P(CompiledAllocators, HaveWholeStacksAtEachInstruction) {
+  const std::string program = std::string("compiled_allocator_") + GetParam();
+  if (!std::filesystem::exists(ProgramPath(program))) GTEST_SKIP() << "needs " << program;
+  Command command = CommandFor(Launch::kPreload, {program, "steps"},
+                               {{"heap-interval", "512KiB"}, {"snapshot-every", "0"}, {"seed", "1"}});
+  command.env["HOLDFAST_ENTRIES"] = "yes";
+  const RunResult run = RunAndSettle(command);
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> map = Newest(out(), "map");
+  ASSERT_EQ(map.size(), 1u) << AllSummaries();
+  int64_t steps = 0, whole = 0;
+  for (const DecodedSample& sample : map[0].samples) {
+    if (!sample.Has("Step")) continue;
+    steps += sample.values.at("alloc_objects");
+    if (sample.Has("WorkInSteps") && sample.Has("main")) whole += sample.values.at("alloc_objects");
+  }
+  EXPECT_GT(steps, 100);
+  EXPECT_EQ(whole, steps) << map[0].Summary();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CompiledAllocators,

@@ -3,7 +3,9 @@
 // functions have equal code: a linker may fold them.
 //
 //     compiled_allocator [remap]     remap: the memory of the executable's code becomes anonymous first
+//     compiled_allocator steps       stops at each instruction of some calls, and maps memory there
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +109,52 @@ static int Remap(void) {
   return mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (void*)start) == MAP_FAILED;
 }
 
+// ---- Each instruction ----
+KNOWN void Step(int signal) {
+  (void)signal;
+  const size_t bytes = 16 << 20;
+  munmap(mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), bytes);
+}
+// The flag is set and cleared here, so that each step is within a call of this function. Not in the red zone.
+#if defined(__x86_64__)
+#define SWITCH(flag)                                                                                                  \
+  __asm__ volatile("lea -128(%%rsp),%%rsp\n.cfi_adjust_cfa_offset 128\npushfq\n.cfi_adjust_cfa_offset 8\n" flag       \
+                   ",(%%rsp)\npopfq\n.cfi_adjust_cfa_offset -8\nlea 128(%%rsp),%%rsp\n.cfi_adjust_cfa_offset -128" :: \
+                       : "memory", "cc")
+#else
+#define SWITCH(flag)
+#endif
+KNOWN void* stepped_malloc(size_t bytes) {
+  SWITCH("orq $0x100");
+  void* block = malloc(bytes);
+  SWITCH("andq $~0x100");
+  return block;
+}
+KNOWN void* stepped_memalign(size_t bytes) {
+  SWITCH("orq $0x100");
+  void* block = memalign(16, bytes);
+  SWITCH("andq $~0x100");
+  return block;
+}
+KNOWN void stepped_free(void* block) {
+  SWITCH("orq $0x100");
+  free(block);
+  SWITCH("andq $~0x100");
+}
+KNOWN int WorkInSteps(void) {
+  free(malloc(200));  // binds functions, for which the dynamic linker has code with incomplete unwind tables
+  signal(SIGTRAP, Step);
+  for (int i = 0; i < 3; ++i) {
+    void* block = stepped_malloc(200);
+    Use(block);
+    stepped_free(block);
+    stepped_free(stepped_memalign(200));
+  }
+  return 0;
+}
+
 int main(int count, char** arguments) {
+  if (count > 1 && strcmp(arguments[1], "steps") == 0) return WorkInSteps();
   if (count > 1 && strcmp(arguments[1], "remap") == 0 && Remap() != 0) return 2;
   const long in[] = {1, 2, 3, 4};
   const double real[] = {1.5, 2.5, 3.5, 4.5};

@@ -577,6 +577,9 @@ int main(int count, char** arguments) {
 #if CASE == CRATE
   madvise(mapped, 4096, MADV_DONTNEED);
 #endif
+#ifdef TAKES_ADDRESSES
+  __asm__ volatile("" : : "r"(mmap), "r"(madvise));
+#endif
   int wrong = Work();
   size_t times = 1;
   if (count > 1 && strcmp(arguments[1], "again") == 0) {

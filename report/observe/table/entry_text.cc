@@ -17,8 +17,8 @@ EntryOutcome EntryOutcomeOf(const TableSnapshot& snapshot) {
 std::string WhyIncomplete(const EntryOutcome& outcome) {
   if (!outcome.lacks_names()) return "";
   return "the executable has no .symtab, or a very large one, so direct calls of the allocator's other functions "
-         "(jemalloc's mallocx and sdallocx, mimalloc's heaps) are not seen, and blocks that they free would count as "
-         "live: install its debug file";
+         "(jemalloc's mallocx and sdallocx, mimalloc's heaps, operator new beside a static C++ library) are not seen, and "
+         "blocks that they free would count as live: install its debug file";
 }
 
 std::string WhyIncomplete(const TableSnapshot& snapshot) {
