@@ -253,6 +253,11 @@ class Caller {
     if (why_.empty())
       why_ = code->WhyUnsafe((*thread)->pc(), (*thread)->sp(), (*thread)->thread_pointer(), (*thread)->call() >= 0);
     if (!why_.empty()) return false;
+    if (!code->IsLibraryThere()) {
+      files_.reset();
+      why_ = "has executed another program meanwhile";
+      return false;
+    }
     if ((*thread)->HasUserDispatch()) {
       return absl::FailedPreconditionError(fmt::format(
           "only some of its code may make system calls (Syscall User Dispatch): the library's would end it{}",

@@ -231,9 +231,13 @@ void ProcessCode::FindOwnLibrary() {
   const auto symbols = SymbolsOf(pid_, *own);
   const auto function = symbols.ok() ? (*symbols)->FunctionCalled(kAttachFunction) : std::nullopt;
   // A load that fails unmaps it.
-  char code = 0;
-  if (function.has_value() && memory_.Read(own->bias + function->start, &code, sizeof code))
+  if (function.has_value() && memory_.Read(own->bias + function->start, &attach_code_, sizeof attach_code_))
     addresses_.attach = own->bias + function->start;
+}
+
+bool ProcessCode::IsLibraryThere() const {
+  uint64_t code = 0;
+  return addresses_.attach == 0 || (memory_.Read(addresses_.attach, &code, sizeof code) && code == attach_code_);
 }
 
 absl::Status ProcessCode::FindInstructions(const ModuleInfo& libc) {

@@ -55,6 +55,8 @@ class ProcessCode {
   // linker, and perhaps loads the library.
   bool is_library_busy() const { return maps_library_ && addresses_.attach == 0; }
   bool has_allocator_in_program() const { return has_allocator_in_program_; }
+  // Whether the function that CodeAddresses::attach leads to is still there: another program may have been executed.
+  bool IsLibraryThere() const;
 
   // Why a thread with these registers may not be borrowed; "": it may. `in_call`: it sleeps in a system call.
   // `thread_pointer`: 0 if it is not known. Looks for the stack in the mappings of the last ReadStacks.
@@ -86,6 +88,7 @@ class ProcessCode {
   uint64_t libc_bias_ = 0;
   std::string libc_path_;
   bool has_allocator_in_program_ = false, maps_library_ = false;
+  uint64_t attach_code_ = 0;             // its first 8 bytes
   std::vector<MemoryMapping> mappings_;  // sorted
   CodeAddresses addresses_;
 };
