@@ -1020,7 +1020,7 @@ TEST_F(Attach, OfAChildThatWasExcluded) {
       EXPECT_TRUE(attached.exited(0)) << attached.Describe();
     } else {
       EXPECT_TRUE(attached.exited(3)) << attached.Describe();
-      EXPECT_THAT(attached.err, HasSubstr("it was forked by a program that was attached with --children no"));
+      EXPECT_THAT(attached.err, HasSubstr("records nothing until it ends: because of --children no"));
     }
     Line(running, 3);
     EXPECT_TRUE(RunTool({"detach", child, "--tables", tables()}).exited(is_detached ? 0 : 3));
