@@ -82,7 +82,7 @@ void BeginChild(int forked_pid) {
   ForgetCpuTimers(cpu_interval_ns);
   process.epoch.fetch_add(1, std::memory_order_release);
   // Now, not at its next slow path: many children live for a moment.
-  if (HasCpuTimers()) SeeCpuSlow(thread_state);
+  if (HasCpuTimers()) SeeCpuSlow(thread_state, WhileOthersChange::kWait);
 }
 
 }  // namespace holdfast

@@ -617,11 +617,12 @@ void GiveTimersToOthers(SharedTable* table) {
   }
 }
 
-// The right to make and change timers. All signals are blocked. Others hold it for some microseconds; a thread that waits
-// in vain asks again in its next slow path.
+// The right to make and change timers. All signals are blocked. Others mostly hold it for some microseconds; a thread that
+// waits in vain asks again in its next slow path.
 class Busy {
  public:
-  Busy() : held_(AwaitBounded(100, [] { return !busy.exchange(true, std::memory_order_acquire); })) {}
+  explicit Busy(WhileOthersChange what = WhileOthersChange::kWait)
+      : held_(what == WhileOthersChange::kWait ? AwaitBounded(100, Take) : Take()) {}
   ~Busy() {
     if (held_) busy.store(false, std::memory_order_release);
   }
@@ -630,6 +631,7 @@ class Busy {
   bool held() const { return held_; }
 
  private:
+  static bool Take() { return !busy.exchange(true, std::memory_order_acquire); }
   const bool held_;
 };
 
@@ -647,14 +649,14 @@ void BeginCpuTimers(CpuSampler given) {
   // A handler on an alternate stack has it blocked (AlternateStackMask), and may have executed this program. No program
   // can block it through libc.
   RawSyscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &AlternateStackMask::kBit, nullptr, kMaskBytes);
-  SeeCpuSlow(thread_state);
+  SeeCpuSlow(thread_state, WhileOthersChange::kWait);
 }
 
-void SeeCpuSlow(ThreadState& thread) {
+void SeeCpuSlow(ThreadState& thread, WhileOthersChange what) {
   if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return;
   const bool is_cramped = LittleStackLeft(kStackForTimer);
   const SignalsBlocked blocked;
-  const Busy own;
+  const Busy own(what);
   if (!own.held() || no_system_calls.load(std::memory_order_acquire)) return;
   SharedTable* const table = CurrentTable();
   if (table != nullptr) {
@@ -787,7 +789,7 @@ void AskForCpuTimer() {
   const bool is_mine = thread.cpu_seen == (cpu_changes.load(std::memory_order_relaxed) & 63);
   if (is_mine && has != nullptr && NumberOf(has->load(std::memory_order_acquire)) >= 0) return;
   thread.cpu_seen = 0;
-  SeeCpuSlow(thread);
+  SeeCpuSlow(thread, WhileOthersChange::kWait);
 }
 
 void EndCpuTimers() {

@@ -47,14 +47,17 @@ extern HOLDFAST_HIDDEN std::atomic<uint32_t> cpu_applied;
 // signals blocked.
 void BeginCpuTimers(CpuSampler sampler);
 
-HOLDFAST_COLD void SeeCpuSlow(ThreadState& thread);
+// Whether to wait while another thread changes timers: with 1,000 threads some milliseconds. A thread that begins has no
+// other chance if it only computes; others ask again in their next slow path.
+enum class WhileOthersChange : bool { kComeBack, kWait };
+HOLDFAST_COLD void SeeCpuSlow(ThreadState& thread, WhileOthersChange what);
 // Every slow path calls it: gives this thread a timer or another interval, if that is due.
-inline void SeeCpu(ThreadState& thread) {
+inline void SeeCpu(ThreadState& thread, WhileOthersChange what = WhileOthersChange::kComeBack) {
   SharedTable* const made = CurrentTable();
   const bool is_changed = made != nullptr && made->header()->cpu.interval_count.load(std::memory_order_relaxed) !=
                                                  cpu_applied.load(std::memory_order_relaxed);
   if (UNLIKELY(is_changed) || UNLIKELY(thread.cpu_seen != cpu_changes.load(std::memory_order_relaxed)))
-    SeeCpuSlow(thread);
+    SeeCpuSlow(thread, what);
 }
 
 // Whether a timer may send its signal, now or later.

@@ -88,7 +88,7 @@ FollowedThread BeganThread(ThreadStart* start) {
   start->argument = nullptr;  // the copy would look as if something still led to the argument
   SharedTable* table = TableOf(thread.epoch);
   if (table == nullptr) return thread;
-  SeeCpu(thread_state);
+  SeeCpu(thread_state, WhileOthersChange::kWait);
   LiveThread* slot = LiveThreadAt(table, number);
   BeginLiveThread(slot, static_cast<uint32_t>(ThreadId()), MonotonicNs());
   thread.who = slot->who.load(std::memory_order_relaxed);

@@ -759,6 +759,19 @@ static void SigevThread(double seconds) {
   atomic_store(&ended, 1);
   EXPECT(pthread_join(allocates, NULL) == 0);
 }
+static void AllocatesAtInput(double seconds) {
+  (void)seconds;
+  const pthread_t allocates = Start(Allocates, NULL);
+  puts("ready");
+  fflush(stdout);
+  getchar();
+  for (int i = 0; i < 20; ++i) free(malloc(1 << 20));
+  puts("allocated");
+  fflush(stdout);
+  getchar();
+  atomic_store(&ended, 1);
+  EXPECT(pthread_join(allocates, NULL) == 0);
+}
 // Ends while all its threads live.
 static void EndsWithThreads(double threads) {
   for (int i = 0; i < threads; ++i) Start(ComputesUntilTold, NULL);
@@ -822,6 +835,7 @@ int main(int count, char** arguments) {
                {"makes-timer", MakesTimer},
                {"ends-at-change", EndsAtChange},
                {"sigev-thread", SigevThread},
+               {"allocates-at-input", AllocatesAtInput},
                {"ends-with-threads", EndsWithThreads},
                {"until-input", UntilInput},
                {"burn", Burn}};

@@ -3,6 +3,7 @@
 #define HOLDFAST_TESTS_SUPPORT_TRACER_H_
 
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 
@@ -32,16 +33,43 @@ class Tracer {
     }
     return -1;
   }
-  // Lets the thread go on into its handler of this signal, up to the handler's first system call. Others that come before it
-  // are lost.
-  bool RunIntoHandler(int signal) const {
+  // Lets the thread go on until this signal is about to be delivered; others that come before it are lost. False: it has ended.
+  bool RunToSignal(int signal) const {
     int status = 0;
     do {
       ptrace(PTRACE_CONT, pid_, nullptr, nullptr);
       if (waitpid(pid_, &status, __WALL) != pid_ || !WIFSTOPPED(status)) return false;
     } while (WSTOPSIG(status) != signal);
+    return true;
+  }
+  // Lets the thread go on into its handler of this signal, up to the handler's first system call.
+  bool RunIntoHandler(int signal) const {
+    int status = 0;
+    if (!RunToSignal(signal)) return false;
     ptrace(PTRACE_SYSCALL, pid_, nullptr, signal);
     return waitpid(pid_, &status, __WALL) == pid_ && WIFSTOPPED(status);
+  }
+  struct Steps {
+    long instructions = 0, calls = 0;
+  };
+  // Lets the thread go on through its handler of this signal. Returns the handler's instructions and system calls, its return
+  // included.
+  Steps StepThroughHandler(int signal) const {
+    constexpr long kSyscall = 0x050f;  // the instruction
+    Steps steps;
+    int status = 0;
+    if (!RunToSignal(signal)) return steps;
+    ptrace(PTRACE_SINGLESTEP, pid_, nullptr, signal);
+    while (waitpid(pid_, &status, __WALL) == pid_ && WIFSTOPPED(status)) {
+      user_regs_struct registers;
+      ptrace(PTRACE_GETREGS, pid_, nullptr, &registers);
+      const bool is_call = (ptrace(PTRACE_PEEKTEXT, pid_, registers.rip, nullptr) & 0xffff) == kSyscall;
+      ++steps.instructions;
+      steps.calls += is_call;
+      if (is_call && registers.rax == SYS_rt_sigreturn) break;
+      ptrace(PTRACE_SINGLESTEP, pid_, nullptr, nullptr);
+    }
+    return steps;
   }
   // Lets the process go on an instruction at a time until `is_over`: it works, and slowly.
   void StepUntil(const std::function<bool()>& is_over) const {
