@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "fmt/format.h"
+#include "report/analysis/locks/lock_list.h"
 #include "report/show/locks.h"
 #include "report/show/merge_command.h"
 #include "report/show/top.h"
@@ -262,6 +263,29 @@ TEST_F(LocksView, ALockInAFrameIsTheSameWhereItsFrameIsNotKnown) {
   const std::string difference = Merged(MergeMode::kDifference, {a, b});
   EXPECT_NE(difference.find("\nmutex,2,200000,"), std::string::npos) << difference;
   EXPECT_NE(difference.find("48 into the frame of accept_loop"), std::string::npos) << difference;
+}
+
+// Both sides are in one library. Only a name tells whether they are in one function.
+TEST_F(LocksView, CodeWithoutANameMakesNoFutexALock) {
+  const auto rank = [](const std::string& waits, const std::string& wakes) {
+    Profile p = StackProfile({{"main;work;libxul.so!" + waits + ";libc.so.6!syscall", 10},
+                              {"main;work;libxul.so!" + wakes + ";libc.so.6!syscall", 20}});
+    for (size_t i = 0; i < p.samples.size(); ++i) {
+      std::string text;
+      for (const uint32_t frame : p.FramesOf(p.samples[i])) text += fmt::format(" 0x{:x}", p.locations[frame].address);
+      p.AddComment(fmt::format("lock stack {}:{}", i + 1, text));
+    }
+    std::erase(p.comments, p.strings.Intern("kind: heap"));
+    p.AddComment("kind: mutex");
+    p.AddComment("lock 1: futex 0x7f0000001000 contentions 3 delay_ns 9000 longest_ns 5000 holds 3 hold_ns 1");
+    p.AddComment("lock pair 1: lock 1 holder 2 waiter 1 contentions 3 delay_ns 9000");
+    const Profile profile = WithRecords(p);
+    Plumbing plumbing = Plumbing::Make(profile, {}).value();
+    const LockList list = ReadLockList(profile, &plumbing);
+    return list.locks.empty() ? WaitRank::kEvent : list.locks[0].rank;
+  };
+  EXPECT_EQ(rank("take", "take"), WaitRank::kLock);
+  EXPECT_EQ(rank("libxul.so!0x10", "libxul.so!0x20"), WaitRank::kIdle);
 }
 
 TEST_F(LocksView, IdleWaitsComeLastInTop) {

@@ -17,7 +17,8 @@ IdleWaits::IdleWaits(const Profile& profile, Plumbing* plumbing) : profile_(prof
       if (pair.lock != lock.number) continue;
       for (const int stack : {pair.holder, pair.waiter}) {
         if (stack == LockList::kUnknown) continue;
-        contends_.insert(FunctionOf(profile, list.stacks[static_cast<size_t>(stack)], plumbing));
+        if (const auto name = NamedFunctionOf(profile, list.stacks[static_cast<size_t>(stack)], plumbing))
+          contends_.insert(*name);
       }
     }
   }
@@ -29,8 +30,8 @@ bool IdleWaits::IsHeld(const Profile::Sample& sample) const {
     if (key != "wait" && key != "lock") continue;
     if (IsUnheldKind(kind)) return false;
     if (kind != kWaitKindNames[static_cast<int>(WaitKind::kFutex)]) return true;
-    return !WaitsForAnEvent(profile_, profile_.FramesOf(sample)) &&
-           contends_.contains(FunctionOf(profile_, profile_.FramesOf(sample), plumbing_));
+    const auto name = NamedFunctionOf(profile_, profile_.FramesOf(sample), plumbing_);
+    return name.has_value() && contends_.contains(*name) && !WaitsForAnEvent(profile_, profile_.FramesOf(sample));
   }
   return true;
 }

@@ -142,6 +142,12 @@ std::string FunctionOf(const Profile& profile, std::span<const uint32_t> stack, 
   return stack.empty() ? "?" : std::string(NameAt(profile, stack[0]));
 }
 
+std::optional<std::string> NamedFunctionOf(const Profile& profile, std::span<const uint32_t> stack,
+                                           Plumbing* plumbing) {
+  if (plumbing != nullptr) return plumbing->NamedOwner(stack);
+  return FunctionOf(profile, stack, nullptr);
+}
+
 std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<uint32_t>& stack) {
   std::vector<std::string> names;
   for (const uint32_t location : stack) names.emplace_back(NameAt(profile, location));
@@ -201,16 +207,19 @@ WaitRank RankOf(const Profile& profile, const LockList& list, const LockList::Lo
   const bool is_futex = lock.kind == kWaitKindNames[static_cast<int>(WaitKind::kFutex)];
   if (!IsUnheldKind(lock.kind) && !is_futex) return WaitRank::kLock;
   std::set<std::string> waits, wakes;
+  // Code without a name may be anything in its object.
+  const auto add = [&](const std::vector<uint32_t>& stack, std::set<std::string>* functions) {
+    if (const auto name = NamedFunctionOf(profile, stack, plumbing)) functions->insert(*name);
+  };
   WaitRank unheld = WaitRank::kIdle;  // one waiter in the middle of work is enough
   for (const LockList::Pair& pair : list.pairs) {
     if (pair.lock != lock.number) continue;
     const auto stack_of = [&](int stack) -> const std::vector<uint32_t>& {
       return list.stacks[static_cast<size_t>(stack)];
     };
-    if (pair.holder != LockList::kUnknown) wakes.insert(FunctionOf(profile, stack_of(pair.holder), plumbing));
+    if (pair.holder != LockList::kUnknown) add(stack_of(pair.holder), &wakes);
     if (pair.waiter == LockList::kUnknown) continue;
-    if (!WaitsForAnEvent(profile, stack_of(pair.waiter)))
-      waits.insert(FunctionOf(profile, stack_of(pair.waiter), plumbing));
+    if (!WaitsForAnEvent(profile, stack_of(pair.waiter))) add(stack_of(pair.waiter), &waits);
     unheld = std::min(unheld, RankOfUnheld(profile, stack_of(pair.waiter), false, plumbing));
   }
   const auto is_woken = [&](const std::string& name) { return wakes.contains(name); };

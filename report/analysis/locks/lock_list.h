@@ -117,6 +117,8 @@ LockList ReadLockList(const Profile& profile, Plumbing* plumbing);
 // Returns the most informative function of a stack: the first that is not plumbing (report/analysis/profiles/plumbing.h); the
 // leaf's if `plumbing` is null; "?" if there is none.
 std::string FunctionOf(const Profile& profile, std::span<const uint32_t> stack, Plumbing* plumbing);
+// The same, but returns nothing for code without a name and if all is plumbing: equal names mean one function.
+std::optional<std::string> NamedFunctionOf(const Profile& profile, std::span<const uint32_t> stack, Plumbing* plumbing);
 // Returns all functions of a stack, leaf first.
 std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<uint32_t>& stack);
 

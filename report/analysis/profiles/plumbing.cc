@@ -978,4 +978,11 @@ std::string Plumbing::OwnerName(std::span<const uint32_t> frames) {
   return std::string(BaseName(object));
 }
 
+std::optional<std::string> Plumbing::NamedOwner(std::span<const uint32_t> frames) {
+  const std::optional<Place> owner = OwnerOf(frames);
+  if (!owner.has_value()) return std::nullopt;
+  const std::string_view name = NameOf(frames[owner->frame], owner->line);
+  return IsNameless(name) ? std::nullopt : std::optional(std::string(name));
+}
+
 }  // namespace holdfast

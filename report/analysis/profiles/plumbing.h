@@ -93,6 +93,8 @@ class Plumbing {
   // library's name. If all is plumbing, returns the leaf's name, or "[thread function]" if the function that the thread
   // runs left by a tail call; for an empty stack, "?".
   std::string OwnerName(std::span<const uint32_t> frames);
+  // The same, but returns nothing if all is plumbing or the owner has no name. Equal names mean one function.
+  std::optional<std::string> NamedOwner(std::span<const uint32_t> frames);
 
  private:
   explicit Plumbing(const Profile& profile) : profile_(profile) {}
