@@ -19,8 +19,8 @@
 namespace holdfast {
 
 struct AddedPiece {
-  uint32_t start;      // from the code's first byte; up to the next piece's
-  uint32_t lower;      // bytes that the stack pointer is lower by
+  uint32_t start;  // from the code's first byte; up to the next piece's
+  uint32_t lower;  // bytes that the stack pointer is lower by
   uintptr_t instruction;
 };
 
