@@ -366,7 +366,7 @@ bool SetTimer(Slot* slot, uint64_t value, uint64_t every_ns) {
   return is_set;
 }
 
-// Makes a timer for the thread. −errno; 0: done.
+// Makes a timer for the thread. −errno; 0: done, or not wanted any more.
 long MakeTimer(Slot* slot, uint32_t id, bool by_other, uint64_t every_ns) {
   struct {
     void* value;
@@ -383,9 +383,12 @@ long MakeTimer(Slot* slot, uint32_t id, bool by_other, uint64_t every_ns) {
   timer_count.fetch_add(1, std::memory_order_relaxed);
   const uint64_t value = uint64_t{id} | (static_cast<uint64_t>(number) + 1) << kNumberShift | (by_other ? kByOther : 0);
   slot->store(value, std::memory_order_release);
-  if (SetTimer(slot, value, every_ns)) return 0;
+  // Whoever ends all timers may have waited for `busy` in vain, and has not seen this one.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const bool has_ended = interval_ns.load(std::memory_order_relaxed) == 0;
+  if (!has_ended && SetTimer(slot, value, every_ns)) return 0;
   Delete(slot, value);
-  return -ESRCH;
+  return has_ended ? 0 : -ESRCH;
 }
 
 // Returns the thread's slot, or a free one that is then its own; null: none.

@@ -295,8 +295,10 @@ pid_t OtherThreadOf(pid_t pid) {
   return oldest;
 }
 
-// The program makes its timer when the library has found none and has not switched its own on.
-TEST_F(Cpu, ATimerThatTheProgramMakesWhileSamplesBeginEndsThem) {
+// The program makes its timer when the library has found none and has not switched its own on, or is about to make the first.
+class CpuBegins : public Cpu, public ::testing::WithParamInterface<long> {};
+INSTANTIATE_TEST_SUITE_P(Before, CpuBegins, ::testing::Values(SYS_rt_sigaction, SYS_timer_create));
+TEST_P(CpuBegins, ATimerThatTheProgramMakesMeanwhileEndsSamples) {
   Running running(CommandFor(Launch::kPreload, {"cpu_timer_cases", "makes-timer"}, {{"heap-interval", "64KiB"}}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
   const std::string pid = std::to_string(running.pid());
@@ -304,16 +306,17 @@ TEST_F(Cpu, ATimerThatTheProgramMakesWhileSamplesBeginEndsThem) {
   if (!allocates.attached()) GTEST_SKIP() << "the system forbids to trace processes";
   const RunResult on = RunTool({"set", pid, "cpu=1000", "--tables", tables()});
   EXPECT_THAT(on.err, ::testing::HasSubstr("pending")) << on.Describe();
-  allocates.RunTo({SYS_rt_sigaction}, [] { return false; });
+  EXPECT_EQ(allocates.RunTo({GetParam()}, [] { return false; }), GetParam());
   running.Write("\n");
   ASSERT_TRUE(running.WaitForOutput("made"));
   allocates.Leave(0);
   RunResult doctor;
   const auto has_ended = [&] {
     doctor = RunTool({"doctor", pid, "--tables", tables()});
-    return doctor.out.find("has a CPU timer of its own (setitimer or timer_create)") != std::string::npos;
+    return doctor.out.find("has a CPU timer of its own (setitimer or timer_create)") != std::string::npos &&
+           ReadFile("/proc/" + pid + "/timers").find("signal: 32/") == std::string::npos;
   };
-  EXPECT_TRUE(Eventually(has_ended, 20)) << doctor.Describe();
+  EXPECT_TRUE(Eventually(has_ended, 20)) << doctor.Describe() << ReadFile("/proc/" + pid + "/timers");
   running.Write("\n");
   EXPECT_TRUE(running.Wait().exited(0));
 }
