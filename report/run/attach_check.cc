@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -113,10 +114,9 @@ class Checker {
   void Ok(const char* topic, std::string text) { check_.findings.Ok(topic, std::move(text)); }
 
   void Executable(bool detaches) {
-    ExecutableKind file = ReadExecutableKind(root_ + objects_[0]);
-    // A deploy replaces the file of a running program. The kernel keeps the old one, and to detach its kind is enough.
-    if (detaches && file.kind != ExecutableKind::Kind::kElf)
-      file = ReadExecutableKind(fmt::format("/proc/{}/exe", thread_));
+    ExecutableKind file = ReadExecutableKind(IsReplaced() ? KeptExecutable() : root_ + objects_[0]);
+    // To detach, its kind is enough, whatever its root folder is now.
+    if (detaches && file.kind != ExecutableKind::Kind::kElf) file = ReadExecutableKind(KeptExecutable());
     const auto has = [&](const char* part) {
       return std::any_of(objects_.begin(), objects_.end(), [part](const std::string& object) {
         return BaseName(object).find(part) != std::string_view::npos;
@@ -176,6 +176,10 @@ class Checker {
       Ok("user", fmt::format("is one of user {}", ids[0]));
     }
   }
+
+  // A deploy replaces the file of a running program. The kernel keeps the old one.
+  bool IsReplaced() const { return objects_[0].ends_with(kDeletedMark) && Chroot().empty(); }
+  std::string KeptExecutable() const { return fmt::format("/proc/{}/exe", thread_); }
 
   // The root folder of the process, as seen from here; "": the root of its mount namespace.
   std::string Chroot() const {
@@ -403,6 +407,7 @@ class Checker {
     // The library in memory takes 3.7 MiB, 3.2 of them variables; the stack on which it is loaded 0.5. With 8 MiB the
     // smallest table fits, too. Memory in use while the first stack is walked counts as data: 9 MB were enough with --exact.
     constexpr uint64_t kMapped = 8 << 20, kData = 10 << 20;
+    GroupMemory(kMapped);
     for (const std::string& limit : MemoryLimitsBelow(process_, kMapped, kData)) Refuse("limits", limit);
   }
 
@@ -451,6 +456,24 @@ class Checker {
   }
 
   // Libraries that came by dlopen may have used up what glibc keeps for those.
+  // The kernel ends a process of a group that has no memory left.
+  void GroupMemory(uint64_t need) {
+    constexpr uint64_t kUsualTable = 64 << 20;
+    const std::optional<GroupLimit> group = TightestGroup(pid_);
+    if (!group.has_value() || group->left_bytes >= need + kUsualTable) return;
+    const std::string text =
+        fmt::format("{:.1f} MiB of memory are left in its control group {} (memory.max), besides cached files",
+                    static_cast<double>(group->left_bytes) / (1 << 20), group->folder);
+    // With swap space, other memory is swapped out.
+    struct sysinfo system {};
+    if (group->left_bytes < need && (sysinfo(&system) != 0 || system.freeswap == 0)) {
+      Refuse("memory", fmt::format("only {}. The library and its first table take up to {} MiB. Raise the limit", text,
+                                   need >> 20));
+    } else {
+      check_.findings.Note("memory", fmt::format("{}; the table grows to 64 MiB", text));
+    }
+  }
+
   void ThreadLocals() {
     if (check_.has_library) return;
     const absl::StatusOr<StaticTls> need = StaticTlsNeededBy(library_);
@@ -483,9 +506,10 @@ class Checker {
   }
 
   void Allocator() {
-    const auto names = ReadDynamicNames(root_ + objects_[0]);
+    const std::string file = IsReplaced() ? KeptExecutable() : root_ + objects_[0];
+    const auto names = ReadDynamicNames(file);
     if (!names.ok()) return;
-    const LinkedAllocator linked = LinkedAllocatorOf(root_ + objects_[0], *names, EntriesWanted(), root_);
+    const LinkedAllocator linked = LinkedAllocatorOf(file, *names, EntriesWanted(), IsReplaced() ? "" : root_);
     const bool has_own = linked.replaces_malloc || names->defines.contains("malloc") || names->has_hidden_malloc;
     if (has_own && !linked.is_redirected) {
       Refuse("allocator", linked.text.empty() ? "its executable has an allocator of its own, which cannot be redirected"
@@ -515,7 +539,8 @@ class Checker {
     bool found = false;
     for (const std::string& object : objects_) {
       if (IsHoldfastLibrary(object) || BaseName(object).starts_with("ld-")) continue;
-      const auto names = ReadDynamicNames(root_ + object);
+      const bool is_kept = &object == &objects_[0] && IsReplaced();
+      const auto names = ReadDynamicNames(is_kept ? KeptExecutable() : root_ + object);
       if (!names.ok() || !names->defines.contains("malloc")) continue;
       if (found && !IsFileOfGlibc(object)) return object;
       found = true;

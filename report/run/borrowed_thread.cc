@@ -587,7 +587,10 @@ BorrowedThread::~BorrowedThread() { state_->LetGo(); }
 uint64_t BorrowedThread::pc() const { return state_->registers.rip; }
 uint64_t BorrowedThread::sp() const { return state_->registers.rsp; }
 uint64_t BorrowedThread::thread_pointer() const { return state_->registers.fs_base; }
-int64_t BorrowedThread::call() const { return static_cast<int64_t>(state_->registers.orig_rax); }
+std::optional<BlockedCall> BorrowedThread::call() const {
+  const BlockedCall call = CallIn(state_->registers);
+  return call.number < 0 ? std::nullopt : std::optional(call);
+}
 bool BorrowedThread::is_call_lost() const { return IsCallOfStoppedLost(state_->thread); }
 
 std::string BorrowedThread::WhyNotNow() const {
@@ -839,7 +842,7 @@ BorrowedThread::~BorrowedThread() = default;
 uint64_t BorrowedThread::pc() const { return 0; }
 uint64_t BorrowedThread::sp() const { return 0; }
 uint64_t BorrowedThread::thread_pointer() const { return 0; }
-int64_t BorrowedThread::call() const { return -1; }
+std::optional<BlockedCall> BorrowedThread::call() const { return std::nullopt; }
 bool BorrowedThread::is_call_lost() const { return false; }
 std::string BorrowedThread::WhyNotNow() const { return ""; }
 bool BorrowedThread::HasUserDispatch() const { return false; }

@@ -30,11 +30,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "report/observe/table/thread_status.h"
 #include "sampler/contract/attach_call.h"
 
 namespace holdfast {
@@ -97,8 +99,8 @@ class BorrowedThread {
   uint64_t pc() const;
   uint64_t sp() const;
   uint64_t thread_pointer() const;
-  // The system call that the stop has interrupted; −1: none.
-  int64_t call() const;
+  // The system call that the stop has interrupted.
+  std::optional<BlockedCall> call() const;
   // Whether that call returns EINTR or fewer bytes to the program because of the stop. The kernel resumes all others.
   bool is_call_lost() const;
   // Whether the thread is inside a restartable sequence (rseq), or has state that a signal frame cannot hold.

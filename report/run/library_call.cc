@@ -251,7 +251,7 @@ class Caller {
     if (why_.empty() && !code->IsOfLibc(choice.thread, (*thread)->thread_pointer()))
       why_ = "was not made by the C library, or its thread pointer leads elsewhere";
     if (why_.empty())
-      why_ = code->WhyUnsafe((*thread)->pc(), (*thread)->sp(), (*thread)->thread_pointer(), (*thread)->call() >= 0);
+      why_ = code->WhyUnsafe((*thread)->pc(), (*thread)->sp(), (*thread)->thread_pointer(), (*thread)->call());
     if (!why_.empty()) return false;
     if (!code->IsLibraryThere()) {
       files_.reset();

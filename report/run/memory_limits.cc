@@ -1,10 +1,16 @@
 #include "report/run/memory_limits.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string_view>
 
+#include "fmt/format.h"
+#include "report/base/file_descriptor.h"
+#include "report/base/split.h"
+#include "report/observe/outside/frozen_group.h"
 #include "report/run/doctor_surroundings.h"
 
 namespace holdfast {
@@ -35,6 +41,41 @@ std::vector<std::string> MemoryLimitsBelow(const std::string& process, uint64_t 
         "(RLIMIT_MEMLOCK, ulimit -l). Raise it with prlimit --memlock");
   }
   return below;
+}
+
+// The field of memory.stat in bytes; 0: there is none.
+static uint64_t FieldOf(const std::string& stat, const char* field) {
+  const size_t at = ("\n" + stat).find(fmt::format("\n{} ", field));
+  return at == std::string::npos ? 0 : strtoull(stat.c_str() + at + strlen(field), nullptr, 10);
+}
+
+std::optional<GroupLimit> TightestGroup(pid_t pid) {
+  constexpr size_t kMaxText = 1 << 20;
+  // Version 1 has a number near 2^63 where there is no limit.
+  constexpr uint64_t kNoLimit = uint64_t{1} << 60;
+  const std::string mounts = ReadWhole("/proc/self/mountinfo", kMaxText);
+  const std::string groups = ReadWhole(fmt::format("/proc/{}/cgroup", pid), kMaxText);
+  std::optional<GroupLimit> tightest;
+  for (const std::string_view line : Split(groups, "\n")) {
+    for (const bool is_v2 : {true, false}) {
+      for (std::string folder = GroupFolder(line, mounts, is_v2, "memory"); !folder.empty();
+           folder.resize(folder.rfind('/') == std::string::npos ? 0 : folder.rfind('/'))) {
+        const auto number_in = [&](const char* v2, const char* v1) {
+          const std::string text = ReadWhole(folder + (is_v2 ? v2 : v1), kMaxText);
+          return text.empty() || text.starts_with("max") ? UINT64_MAX : strtoull(text.c_str(), nullptr, 10);
+        };
+        const uint64_t limit = number_in("/memory.max", "/memory.limit_in_bytes");
+        if (limit >= kNoLimit) continue;
+        uint64_t used = number_in("/memory.current", "/memory.usage_in_bytes");
+        const std::string stat = ReadWhole(folder + "/memory.stat", kMaxText);
+        for (const char* kind : {"inactive_file", "active_file"})
+          used -= std::min(used, FieldOf(stat, is_v2 ? kind : fmt::format("total_{}", kind).c_str()));
+        const uint64_t left = limit - std::min(limit, used);
+        if (!tightest.has_value() || left < tightest->left_bytes) tightest = {folder, left};
+      }
+    }
+  }
+  return tightest;
 }
 
 }  // namespace holdfast

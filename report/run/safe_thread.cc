@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -82,6 +83,9 @@ bool MaySleepIn(std::string_view function) {
                                                                             "sem_timedwait",
                                                                             "sem_clockwait",
                                                                             "cnd_wait",
+                                                                            "cnd_timedwait",
+                                                                            "lockf",
+                                                                            "eventfd_read",
                                                                             "mtx_lock",
                                                                             "thrd_join",
                                                                             "thrd_sleep",
@@ -113,6 +117,13 @@ bool MaySleepIn(std::string_view function) {
     if (function.starts_with(prefix)) return functions.contains(function.substr(prefix.size()));
   }
   return functions.contains(function);
+}
+
+// sem_wait jumps to a function that has no name in libc's table of symbols. Functions of semaphores and conditions wait in this
+// way, locks of libc and its malloc do not (FUTEX_WAIT).
+bool WaitsAsSemaphore(const BlockedCall& call) {
+  return (call.number == SYS_futex || call.number == SYS_restart_syscall) &&
+         (call.arguments[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
 }
 
 // Functions in which an allocator may wait, with a lock of its own. It waits for no input and no event. Background threads
@@ -335,8 +346,9 @@ bool ProcessCode::BeginsThread(uint64_t pc) const {
   return code[0] == kHalt;
 }
 
-std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call) {
-  if (!in_call) {
+std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer,
+                                   const std::optional<BlockedCall>& call) {
+  if (!call.has_value()) {
     if (has_allocator_in_program_) return std::string(kMayAllocate);
     switch (PartOf(pc)) {
       case Part::kLibc:
@@ -366,7 +378,10 @@ std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_poi
   while (first < parts.size() && parts[first] == Part::kLibc) ++first;
   if (first != 0) {
     const std::string_view function = libc_names_->Find((frames[first - 1] & kPcMask) - 1 - libc_bias_);
-    if (!MaySleepIn(function))
+    // A thread that runs is not inside libc here.
+    const bool is_semaphore =
+        function.empty() && !has_allocator_in_program_ && call.has_value() && WaitsAsSemaphore(*call);
+    if (!MaySleepIn(function) && !is_semaphore)
       return fmt::format("is inside the C library ({})", function.empty() ? "a function without a name" : function);
     if (has_allocator_in_program_ && MayBeAllocatorsWait(function))
       return fmt::format("waits in {}, and may be inside the allocator of its executable", function);
@@ -399,7 +414,7 @@ std::vector<ThreadChoice> ChooseThreads(pid_t pid, ProcessCode* code) {
         choice.why = kMayAllocate;
     } else {
       choice.cost = CostOfStop(thread, *call);
-      choice.why = code->WhyUnsafe(call->pc, call->sp, 0, true);
+      choice.why = code->WhyUnsafe(call->pc, call->sp, 0, call);
       const bool is_stoppable = choice.cost != StopCost::kImpossible && RunStateOf(thread) != 'D';
       if (!is_stoppable && choice.why != kCalledByLinker) choice.why = activity.text;
     }

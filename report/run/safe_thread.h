@@ -58,9 +58,9 @@ class ProcessCode {
   // Whether the function that CodeAddresses::attach leads to is still there: another program may have been executed.
   bool IsLibraryThere() const;
 
-  // Why a thread with these registers may not be borrowed; "": it may. `in_call`: it sleeps in a system call.
+  // Why a thread with these registers may not be borrowed; "": it may. `call`: nothing if it runs.
   // `thread_pointer`: 0 if it is not known. Looks for the stack in the mappings of the last ReadStacks.
-  std::string WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call);
+  std::string WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, const std::optional<BlockedCall>& call);
   void ReadStacks();
   // Whether libc has made this thread: functions of libc find their state by the thread pointer.
   bool IsOfLibc(pid_t thread, uint64_t thread_pointer) const;

@@ -98,6 +98,7 @@ uint64_t WholeResult(pid_t thread, const BlockedCall& call) {
 }  // namespace
 
 StopCost CostOfStop(pid_t thread, const BlockedCall& call) {
+  constexpr uint64_t kOpenFileLock = 38;  // F_OFD_SETLKW
   const auto& arguments = call.arguments;
   switch (call.number) {
     case SYS_futex: {
@@ -126,7 +127,10 @@ StopCost CostOfStop(pid_t thread, const BlockedCall& call) {
     case SYS_nanosleep:
     case SYS_clock_nanosleep:
     case SYS_rt_sigsuspend:
+    case SYS_restart_syscall:  // one of these, or a futex with a timeout, was stopped before
       return StopCost::kLonger;
+    case SYS_fcntl:
+      return arguments[1] == F_SETLKW || arguments[1] == kOpenFileLock ? StopCost::kNothing : StopCost::kImpossible;
     case SYS_sendto:
     case SYS_sendmsg:
       return StopCost::kShort;
@@ -157,15 +161,16 @@ bool IsCallLost(pid_t thread, const BlockedCall& call, int64_t result) {
 }
 
 #if defined(__x86_64__)
+BlockedCall CallIn(const user_regs_struct& registers) {
+  return {.number = static_cast<int64_t>(registers.orig_rax),
+          .arguments = {registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9},
+          .sp = registers.rsp,
+          .pc = registers.rip};
+}
 bool IsCallOfStoppedLost(pid_t thread) {
   user_regs_struct registers{};
-  if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) return false;
-  const BlockedCall call = {
-      .number = static_cast<int64_t>(registers.orig_rax),
-      .arguments = {registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9},
-      .sp = registers.rsp,
-      .pc = registers.rip};
-  return IsCallLost(thread, call, static_cast<int64_t>(registers.rax));
+  return ptrace(PTRACE_GETREGS, thread, nullptr, &registers) == 0 &&
+         IsCallLost(thread, CallIn(registers), static_cast<int64_t>(registers.rax));
 }
 #endif
 

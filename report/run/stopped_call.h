@@ -9,6 +9,7 @@
 #define HOLDFAST_REPORT_RUN_STOPPED_CALL_H_
 
 #include <sys/types.h>
+#include <sys/user.h>
 
 #include <cstdint>
 
@@ -31,7 +32,9 @@ StopCost CostOfStop(pid_t thread, const BlockedCall& call);
 // returns now. A call that could not wait is not lost.
 bool IsCallLost(pid_t thread, const BlockedCall& call, int64_t result);
 #if defined(__x86_64__)
-// The same, asking for the registers of the thread, which this process traces.
+// The call of a thread with these registers; its number is below 0 if there is none.
+BlockedCall CallIn(const user_regs_struct& registers);
+// As IsCallLost, for a thread that this process traces.
 bool IsCallOfStoppedLost(pid_t thread);
 #endif
 

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -1242,6 +1243,37 @@ TEST_F(Attach, IsUndoneIfNoEntryCanBeRedirected) {
 }
 
 // A deploy replaces the file, and a clean-up removes it, while the program runs.
+TEST_F(Attach, WorksThoughTheExecutableWasReplaced) {
+  for (const char* program : {"checked_threads", "linked_threads_jemalloc"}) {
+    const std::string real = ProgramPath(program), copy = folder() + "/server";
+    if (access(real.c_str(), X_OK) != 0) continue;  // its allocator has no archive here
+    for (const bool is_removed : {false, true}) {
+      std::filesystem::copy_file(real, copy, std::filesystem::copy_options::overwrite_existing);
+      Command command = CommandFor(Launch::kBare, {program});
+      command.argv[0] = copy;
+      Running running(command);
+      ASSERT_TRUE(running.WaitForOutput("ready"));
+      if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+      std::filesystem::rename(copy, copy + ".old");
+      std::filesystem::remove(copy + ".old");
+      if (!is_removed) std::filesystem::copy_file(ProgramPath("nothing"), copy);
+      int lines = 0;
+      ExpectWorks(running, &lines);
+      const std::string before = ReadOnlyBytes(running);
+      const RunResult attached = AttachTo(running);
+      ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+      EXPECT_TRUE(ReadOnlyBytes(running) != before);
+      ExpectWorks(running, &lines);
+      const RunResult detached = DetachFrom(running);
+      ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+      EXPECT_TRUE(ReadOnlyBytes(running) == before);
+      ExpectWorks(running, &lines);
+      running.CloseInput();
+      EXPECT_TRUE(running.Wait().exited(0));
+    }
+  }
+}
+
 TEST_F(Attach, EndsThoughTheExecutableWasReplacedMeanwhile) {
   for (const char* program : {"checked_threads", "linked_threads_jemalloc"}) {
     const std::string real = ProgramPath(program), copy = folder() + "/server";
@@ -1606,6 +1638,25 @@ TEST_F(Attach, EndsAtOnceIfAskedToWhileItLooksForAThread) {
   Line(running, 1);
 }
 
+class AttachToOneThread : public Attach, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Calls, AttachToOneThread,
+                         ::testing::Values("poll", "sleep", "sem_wait", "sem_timedwait", "lockf"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(AttachToOneThread, AgainWhileItWaitsInTheSameCall) {
+  Running running(CommandFor(Launch::kBare, {"waits_alone", GetParam()}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  for (int i = 0; i < 2; ++i) {
+    const RunResult attached = AttachTo(running);
+    EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+    const RunResult detached = DetachFrom(running);
+    EXPECT_TRUE(detached.exited(0)) << detached.Describe();
+  }
+  running.Signal(SIGTERM);
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 class AttachToMoves : public Attach, public ::testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Calls, AttachToMoves, ::testing::Values("write", "send", "receive"),
                          [](const auto& info) { return std::string(info.param); });
@@ -1965,14 +2016,14 @@ TEST_F(Attach, DoesNotWaitForTheLinkerWithALockOfTheProgram) {
 // A control group of its own for one process.
 class ControlGroup {
  public:
-  // `is_v2`: of the hierarchy of version 2; else of the freezer of version 1.
-  ControlGroup(pid_t pid, bool is_v2) : is_v2_(is_v2) {
+  // `is_v2`: of the hierarchy of version 2; else of this controller of version 1.
+  ControlGroup(pid_t pid, bool is_v2, const char* controller = "freezer") : is_v2_(is_v2) {
     std::istringstream mounts(ReadFile("/proc/self/mounts"));
     for (std::string line; std::getline(mounts, line);) {
       std::istringstream words(line);
       std::string source, place, kind, options;
       words >> source >> place >> kind >> options;
-      const bool is_wanted = is_v2 ? kind == "cgroup2" : kind == "cgroup" && line.find("freezer") != std::string::npos;
+      const bool is_wanted = is_v2 ? kind == "cgroup2" : kind == "cgroup" && line.find(controller) != std::string::npos;
       if (is_wanted) folder_ = place + "/holdfast-test." + std::to_string(pid);
     }
     is_made_ = !folder_.empty() && mkdir(folder_.c_str(), 0755) == 0;
@@ -1991,6 +2042,13 @@ class ControlGroup {
   }
   // False: this system has no such groups, or lets nobody make one.
   bool has_process() const { return has_process_; }
+  // False: the group has no such limit.
+  bool LimitMemory(long more_than_used) const {
+    const std::string used = ReadFile(folder_ + (is_v2_ ? "/memory.current" : "/memory.usage_in_bytes"));
+    const std::string limit = std::to_string(strtol(used.c_str(), nullptr, 10) + more_than_used);
+    WriteFile(folder_ + (is_v2_ ? "/memory.max" : "/memory.limit_in_bytes"), limit);
+    return !used.empty();
+  }
   void Freeze(bool freezes) const {
     if (is_v2_) {
       WriteFile(folder_ + "/cgroup.freeze", freezes ? "1" : "0");
@@ -2073,6 +2131,30 @@ TEST_P(AttachToFrozen, GivesUpIfItIsFrozenMeanwhile) {
 }
 
 // The dynamic linker has loaded a second libc for the audit library. Its functions are not those of the program.
+TEST_F(Attach, IsRefusedIfItsGroupHasNoMemoryLeft) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  struct sysinfo system {};
+  if (sysinfo(&system) == 0 && system.freeswap > 0) GTEST_SKIP() << "there is swap space";
+  for (const bool is_v2 : {true, false}) {
+    const ControlGroup group(running.pid(), is_v2, "memory");
+    constexpr long kMiB = 1 << 20;
+    if (!group.has_process() || !group.LimitMemory(4 * kMiB)) continue;
+    const RunResult attached = AttachTo(running);
+    EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+    EXPECT_THAT(attached.err, HasSubstr("MiB of memory are left in its control group"));
+    group.LimitMemory(30 * kMiB);
+    const RunResult told = RunTool({"doctor", Pid(running), "--attach"});
+    EXPECT_THAT(told.out, HasSubstr("the table grows to 64 MiB")) << told.Describe();
+    group.LimitMemory(200 * kMiB);
+    EXPECT_THAT(RunTool({"doctor", Pid(running), "--attach"}).out, Not(HasSubstr("in its control group")));
+    Line(running, 1);
+    return;
+  }
+  GTEST_SKIP() << "no control group for memory can be made";
+}
+
 TEST_F(Attach, OfAProgramWithASecondLibc) {
   Command command = CommandFor(Launch::kBare, {"waits_for_input"});
   command.env["LD_AUDIT"] = ProgramPath("audits_with_libc.so");

@@ -20,7 +20,7 @@ struct Mount {
   std::string root, place;
   bool is_wanted = false;
 };
-Mount MountIn(std::string_view line, bool is_v2) {
+Mount MountIn(std::string_view line, bool is_v2, std::string_view controller) {
   Mount mount;
   const std::vector<std::string_view> words = Split(line, " ");
   const auto dash = std::find(words.begin(), words.end(), "-");
@@ -30,7 +30,7 @@ Mount MountIn(std::string_view line, bool is_v2) {
   const std::vector<std::string_view> options = Split(dash[3], ",");
   mount.is_wanted = is_v2
                         ? dash[1] == "cgroup2"
-                        : dash[1] == "cgroup" && std::find(options.begin(), options.end(), "freezer") != options.end();
+                        : dash[1] == "cgroup" && std::find(options.begin(), options.end(), controller) != options.end();
   return mount;
 }
 
@@ -42,14 +42,14 @@ std::string_view GroupOf(std::string_view line) {
 
 }  // namespace
 
-std::string GroupFolder(std::string_view line, std::string_view mounts, bool is_v2) {
+std::string GroupFolder(std::string_view line, std::string_view mounts, bool is_v2, std::string_view controller) {
   const std::string group(GroupOf(line));
   if (group.empty()) return "";
   const std::string_view controllers = Split(line, ":")[1];
   const auto names = Split(controllers, ",");
-  if (is_v2 ? !line.starts_with("0::") : std::find(names.begin(), names.end(), "freezer") == names.end()) return "";
+  if (is_v2 ? !line.starts_with("0::") : std::find(names.begin(), names.end(), controller) == names.end()) return "";
   for (const std::string_view text : Split(mounts, "\n")) {
-    const Mount mount = MountIn(text, is_v2);
+    const Mount mount = MountIn(text, is_v2, controller);
     // A container may have mounted only its own part of the hierarchy.
     if (!mount.is_wanted || (mount.root != "/" && !group.starts_with(mount.root))) continue;
     return mount.place + (mount.root == "/" ? group : group.substr(mount.root.size()));

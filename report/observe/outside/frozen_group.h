@@ -13,8 +13,9 @@ namespace holdfast {
 std::string WhyFrozen(pid_t pid);
 
 // The path of a control group's folder, from a line of /proc/PID/cgroup and the text of /proc/self/mountinfo. `is_v2`: of the
-// hierarchy of version 2; else of the freezer of version 1. "": the line is of another hierarchy, or it is not mounted here.
-std::string GroupFolder(std::string_view line, std::string_view mounts, bool is_v2);
+// hierarchy of version 2; else of this controller of version 1. "": the line is of another hierarchy, or it is not mounted here.
+std::string GroupFolder(std::string_view line, std::string_view mounts, bool is_v2,
+                        std::string_view controller = "freezer");
 
 }  // namespace holdfast
 
