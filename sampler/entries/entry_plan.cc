@@ -786,10 +786,12 @@ class Planner {
     uintptr_t at = index > 0 ? starts.At(index - 1) : to;
     if (at + kLargestVisited < from) at = index < starts.count ? starts.At(index) : to;  // a gap, or a huge function
     bool begins = true;
+    uintptr_t last = at;
     while (at < to && !refused_) {
       const uintptr_t next = index < starts.count ? starts.At(index) : UINTPTR_MAX;
       if (at >= next) {
-        at = next;
+        if (next <= last) return;  // a table that is not sorted
+        at = last = next;
         ++index;
         begins = true;
       }
@@ -846,6 +848,7 @@ class Planner {
       // They are among those that the entry's own jump replaces.
       if (site.moves_call || jump.end - site.address > EntryPlan::kMaxMoved || !MayMove({moved_end, jump.start}))
         return Refuse(EntryReason::kShortJump, number);
+      site.holds_short_jump = true;
       site.moved = static_cast<uint8_t>(jump.end - site.jump);
       MarkPlaces(site);
     } else if (last != nullptr && last->from == number && start < last->range.end) {
@@ -891,6 +894,7 @@ class Planner {
     return false;
   }
   bool HasShortJump(int site) const {
+    if (plan_.sites[site].holds_short_jump) return true;
     for (int i = 0; i < plan_.short_jump_count; ++i) {
       if (plan_.short_jumps[i].from == site) return true;
     }

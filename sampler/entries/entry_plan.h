@@ -79,9 +79,10 @@ struct EntrySite {
   bool moves_call = false;  // its last moved instruction is a call; not where the kernel checks returns (shadow stacks)
   bool runs_again = false;  // the first instruction is undone before the hook, or its flags are needed after the stub
   int spare = -1;           // a general register that the function overwrites anyway; −1: not known
-  bool is_short_jump = false;  // it begins with a jump of 2 bytes, which stay; 3 bytes of padding change
-  uintptr_t jump = 0;          // where the jump goes
-  uint8_t moved = 0;           // bytes of the instructions that it replaces
+  bool is_short_jump = false;     // it begins with a jump of 2 bytes, which stay; 3 bytes of padding change
+  uintptr_t jump = 0;             // where the jump goes
+  bool holds_short_jump = false;  // to another entry, among the moved instructions
+  uint8_t moved = 0;              // bytes of the instructions that it replaces
 
   const CallShape& shape() const { return kNamedCalls[name].shape; }
 };

@@ -1167,6 +1167,17 @@ TEST_F(EntryCases, AnAllocatorThatIsInlinedEverywhereMakesTheProfileIncomplete) 
   const RunResult leaks = RunTool({"leaks", out()});
   EXPECT_TRUE(leaks.exited(4)) << leaks.Describe();
   EXPECT_THAT(leaks.err, HasSubstr("cannot tell what grows"));
+  // The same with the name in gperftools' tcmalloc.
+  const std::string program = folder() + "/program";
+  ASSERT_EQ(Execute({.argv = {"objcopy", "--redefine-sym",
+                              "_mi_malloc_generic=_ZN8tcmalloc11ThreadCache21FetchFromCentralCacheEjiPFPvmE",
+                              ProgramPath("entry_cases_uncalled"), program}})
+                .status,
+            0);
+  Command doctor;
+  doctor.argv = {Tool(), "doctor", "--", program};
+  doctor.env["HOLDFAST_ENTRIES"] = "yes";
+  EXPECT_THAT(Execute(doctor).out, HasSubstr("is inlined into functions of the program (-flto)"));
 }
 
 }  // namespace

@@ -21,9 +21,20 @@ namespace holdfast {
 namespace {
 
 // Called by malloc and its like if their quick part has no block.
-constexpr std::string_view kSlowParts[] = {"_mi_malloc_generic", "je_malloc_default", "_rjem_je_malloc_default"};
-// How names of functions begin that belong to these allocators. The last two are in jemalloc's operator new.
-constexpr std::string_view kOwnStarts[] = {"mi_", "_mi_", "je_", "_rjem_", "_Z13fallback_impl", "_ZL9handleOOM"};
+constexpr std::string_view kSlowParts[] = {"_mi_malloc_generic", "je_malloc_default", "_rjem_je_malloc_default",
+                                           "_ZN8tcmalloc11ThreadCache21FetchFromCentralCacheEjiPFPvmE"};
+// How names of functions begin that belong to these allocators. Two are in jemalloc's operator new, the last four in
+// gperftools' tcmalloc.
+constexpr std::string_view kOwnStarts[] = {"mi_",
+                                           "_mi_",
+                                           "je_",
+                                           "_rjem_",
+                                           "_Z13fallback_impl",
+                                           "_ZL9handleOOM",
+                                           "_ZN12_GLOBAL__N_1L",
+                                           "tc_",
+                                           "_ZN8tcmalloc",
+                                           "_ZN22TCMallocImplementation"};
 
 class InlinedAllocatorSearch {
  public:
