@@ -1,7 +1,6 @@
 #include "report/observe/outside/thread_lives.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,9 +16,6 @@ namespace {
 
 constexpr size_t kMaxLives = 4096;       // threads that are read
 constexpr size_t kMaxEndedNames = 1024;  // further ended threads have one name
-
-// Each reading of a start may differ by a hundredth of a second.
-bool IsSameStart(int64_t a_ns, int64_t b_ns) { return std::abs(a_ns - b_ns) <= 20 * kMs; }
 
 struct CpuAndWait {
   double cpu_ns = 0, waited_ns = 0;
@@ -49,17 +45,23 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
     const bool has_room = alive.size() < kMaxLives;
     std::string name;
     CpuAndWait used;
+    std::optional<uint64_t> start_ticks;
     std::optional<int64_t> began;
     if (has_room) {
       // The start is read last: if it can be read, the thread had not ended before the other two.
       name = read_(pid, thread, "comm");
       used = CpuAndWaitOf(read_(pid, thread, "schedstat"));
       // Without its id, a thread would look like a sum of ended ones.
-      if (id != 0) began = BeganOf(read_(pid, thread, "stat"));
+      if (id != 0) {
+        const std::string stat = read_(pid, thread, "stat");
+        start_ticks = StartTicksOf(stat);
+        began = began_(stat);
+      }
     }
     // CPU times only grow. If the known one is greater, the file could not be read.
-    const bool is_same = before != alive_.end() && began.has_value() && IsSameStart(*began, before->second.began_ns);
-    if (!began.has_value() || (is_same && used.cpu_ns < before->second.time.ns[static_cast<int>(ThreadDoes::kCpu)])) {
+    const bool is_same = before != alive_.end() && start_ticks == before->second.start_ticks;
+    if (!start_ticks.has_value() || !began.has_value() ||
+        (is_same && used.cpu_ns < before->second.time.ns[static_cast<int>(ThreadDoes::kCpu)])) {
       // It has just ended, or we lack descriptors: the next call tells. Its last times are the last that are known.
       if (before != alive_.end()) {
         alive.insert(*before);
@@ -71,7 +73,7 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
     // Of this thread: on a busy machine it is seconds from the first thread to the last.
     const int64_t now_ns = NowNs(), wall_ns = NowNs(CLOCK_REALTIME);
     if (name.empty() && is_same) name = before->second.name;
-    Life life{.name = std::move(name), .began_ns = *began, .time = {}};
+    Life life{.name = std::move(name), .start_ticks = *start_ticks, .time = {}};
     life.time.id = id;
     life.time.lived_ns = std::max(static_cast<double>(now_ns - *began), used.cpu_ns + used.waited_ns);
     life.time.began_wall_ns = wall_ns - (now_ns - *began);
@@ -83,7 +85,7 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
   if (alive.empty()) return;  // the process has ended: what was read last is the last that is known
   for (const auto& [thread, life] : alive_) {
     const auto now = alive.find(thread);
-    if (now != alive.end() && IsSameStart(now->second.began_ns, life.began_ns)) continue;
+    if (now != alive.end() && now->second.start_ticks == life.start_ticks) continue;
     const bool may_be_added = ended_.size() < kMaxEndedNames || ended_.contains(life.name);
     ended_.try_emplace(may_be_added ? life.name : kOtherThreads, SumOf(0)).first->second.Add(life.time);
   }

@@ -12,7 +12,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "report/observe/outside/thread_looks.h"
@@ -22,9 +24,11 @@ namespace holdfast {
 
 class ThreadLives {
  public:
-  // Reads a file of a thread. Tests have their own.
+  // Reads a file of a thread, and says when a thread began. Tests have their own.
   using ReadFile = std::function<std::string(pid_t pid, pid_t thread, const char* name)>;
-  explicit ThreadLives(ReadFile read = ReadOfThread) : read_(std::move(read)) {}
+  using Began = std::function<std::optional<int64_t>(std::string_view stat)>;
+  explicit ThreadLives(ReadFile read = ReadOfThread, Began began = BeganOf)
+      : read_(std::move(read)), began_(std::move(began)) {}
 
   // Reads the threads of a live process. Threads that an earlier call has seen, and that have ended since, are sums by name.
   // Everything but CPU times is `kUnknown`.
@@ -35,10 +39,11 @@ class ThreadLives {
  private:
   struct Life {
     std::string name;
-    int64_t began_ns = 0;  // CLOCK_MONOTONIC, to a hundredth of a second
+    uint64_t start_ticks = 0;  // as the kernel counts them: the same number as long as the thread lives
     ThreadTime time;
   };
   ReadFile read_;
+  Began began_;
   std::map<pid_t, Life> alive_;
   std::map<std::string, ThreadTime> ended_;  // by name
   std::shared_ptr<const ThreadTimes> times_;

@@ -24,6 +24,8 @@
 namespace holdfast {
 namespace {
 
+constexpr int64_t kEpollPwait2 = 441;  // not in all headers
+
 // System calls in which threads typically sleep.
 struct NamedCall {
   int64_t number;
@@ -119,6 +121,11 @@ constexpr NamedCall kCalls[] = {{SYS_read, "read"},
                                 {SYS_newfstatat, "newfstatat"},
                                 {SYS_statx, "statx"},
                                 {SYS_getrandom, "getrandom"},
+                                {SYS_clock_gettime, "clock_gettime"},
+                                {SYS_gettid, "gettid"},
+                                {kEpollPwait2, "epoll_pwait2"},
+                                {449, "futex_waitv"},
+                                {455, "futex_wait"},
                                 {SYS_membarrier, "membarrier"},
                                 {SYS_userfaultfd, "userfaultfd"},
                                 {SYS_inotify_add_watch, "inotify_add_watch"},
@@ -155,7 +162,7 @@ bool WaitsForEvents(int64_t call) {
 #if defined(__x86_64__)
   if (call == SYS_poll || call == SYS_select || call == SYS_epoll_wait) return true;
 #endif
-  return call == SYS_ppoll || call == SYS_pselect6 || call == SYS_epoll_pwait;
+  return call == kEpollPwait2 || call == SYS_ppoll || call == SYS_pselect6 || call == SYS_epoll_pwait;
 }
 
 }  // namespace
@@ -203,20 +210,26 @@ std::string ThreadName(pid_t pid, pid_t thread) { return ReadOfThread(pid, threa
 std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread) { return BeganOf(ReadOfThread(pid, thread, "stat")); }
 
 std::optional<int64_t> BeganOf(std::string_view stat) {
-  constexpr size_t kStartTime = 22 - 3;  // fields of proc(5) after the name and a space
   constexpr int64_t kSecond = 1'000'000'000;
+  const std::optional<uint64_t> ticks = StartTicksOf(stat);
+  timespec since_boot{}, monotonic{};
+  if (!ticks.has_value() || clock_gettime(CLOCK_BOOTTIME, &since_boot) != 0 ||
+      clock_gettime(CLOCK_MONOTONIC, &monotonic) != 0) {
+    return std::nullopt;
+  }
+  const int64_t asleep_ns = (since_boot.tv_sec - monotonic.tv_sec) * kSecond + since_boot.tv_nsec - monotonic.tv_nsec;
+  return static_cast<int64_t>(*ticks) * (kSecond / sysconf(_SC_CLK_TCK)) - asleep_ns;
+}
+
+std::optional<uint64_t> StartTicksOf(std::string_view stat) {
+  constexpr size_t kStartTime = 22 - 3;  // fields of proc(5) after the name and a space
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return std::nullopt;
   const std::vector<absl::string_view> words =
       absl::StrSplit(absl::string_view(stat.data(), stat.size()).substr(name_end + 2), ' ');
-  int64_t ticks = 0;
-  timespec since_boot{}, monotonic{};
-  if (words.size() <= kStartTime || !absl::SimpleAtoi(words[kStartTime], &ticks) ||
-      clock_gettime(CLOCK_BOOTTIME, &since_boot) != 0 || clock_gettime(CLOCK_MONOTONIC, &monotonic) != 0) {
-    return std::nullopt;
-  }
-  const int64_t asleep_ns = (since_boot.tv_sec - monotonic.tv_sec) * kSecond + since_boot.tv_nsec - monotonic.tv_nsec;
-  return ticks * (kSecond / sysconf(_SC_CLK_TCK)) - asleep_ns;
+  uint64_t ticks = 0;
+  if (words.size() <= kStartTime || !absl::SimpleAtoi(words[kStartTime], &ticks)) return std::nullopt;
+  return ticks;
 }
 
 std::optional<ThreadSwitches> SwitchesOf(pid_t pid, pid_t thread) {

@@ -31,8 +31,10 @@ std::string ThreadName(pid_t pid, pid_t thread);
 
 // Returns when the thread was created: CLOCK_MONOTONIC, to a hundredth of a second. Nothing if it cannot be read.
 std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread);
-// The same, from the text of the thread's file stat.
+// The same, from the text of the thread's file stat. After the machine was suspended, an earlier time than before.
 std::optional<int64_t> BeganOf(std::string_view stat);
+// The start as the kernel says it in that text, in ticks since the machine's start: never changes.
+std::optional<uint64_t> StartTicksOf(std::string_view stat);
 
 // How often a thread has been switched out, and whether it sleeps or is stopped. Nothing: it cannot be read.
 struct ThreadSwitches {
