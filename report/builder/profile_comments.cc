@@ -257,8 +257,10 @@ void AddAllocator(const ProcessState& state, bool is_heap, Profile* profile, Com
 }
 
 void AddTotals(std::span<const double> variances, Profile* profile) {
-  for (size_t i = 0; i < profile->sample_types.size(); ++i)
-    AddTotal(i, 1.96 * std::sqrt(std::max(0.0, variances[i])), profile);
+  for (size_t i = 0; i < profile->sample_types.size(); ++i) {
+    AddTotal(i, std::isnan(variances[i]) ? std::nullopt : std::optional(1.96 * std::sqrt(std::max(0.0, variances[i]))),
+             profile);
+  }
 }
 
 void AddLosses(const ProcessState& state, uint64_t full_sums, Profile* profile, Comments* comments) {

@@ -46,14 +46,15 @@ class WallBuilder {
       const auto& [name, does, wait, call, lock, stack, holder] = key;
       Add({.name = name, .does = does, .wait = wait, .call = call, .lock = lock, .stack = stack, .ns = ns}, holder);
     }
-    // Exact as a whole; scripts and the page show no interval for parts.
-    const std::array<double, 1> variances = {0};
+    // The looks, by which parts have an error, are not in the file.
+    const std::array<double, 1> variances = {std::nan("")};
     AddComments(state_, kFileKinds[kWallFile], variances, columns_.full_sums(), &profile_);
     const FramesOfStack frames = [this](uint32_t stack) { return stacks_.Frames(stacks_.Intern(stack)); };
     if (!profile_.samples.empty()) {
       AddThreadRecords(state_, frames, &profile_);
       AddLockRecords(state_, /*earlier=*/true, frames, &profile_);
       AddThreadTimes(times_, &profile_);
+      profile_.mutable_records()->thread_times->lacks_locks = LacksLocks();
     }
     segments_.AddMappings(&profile_);
     return std::move(profile_);
@@ -61,6 +62,18 @@ class WallBuilder {
 
  private:
   StringId Intern(std::string_view text) { return profile_.strings.Intern(text); }
+
+  // Whether waits for locks were not recorded at any time since the first look.
+  bool LacksLocks() const {
+    const TableSnapshot& table = *state_.table;
+    if ((table.profiles & (KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock))) == 0) return true;
+    const std::vector<IntervalChange>& changes = table.lock_intervals;
+    for (size_t i = 0; i < changes.size(); ++i) {
+      const bool is_over = i + 1 < changes.size() && changes[i + 1].wall_ns <= times_.lane_start_wall_ns;
+      if (changes[i].interval == 0 && !is_over) return true;
+    }
+    return false;
+  }
 
   static std::string StateText(ThreadDoes does, int64_t call) {
     std::string state = kThreadDoesNames[static_cast<int>(does)];

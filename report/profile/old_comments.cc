@@ -562,8 +562,9 @@ class Translation {
     } else if (key.starts_with("total ")) {
       const size_t sign = value.find(" ± ");
       record::Total total;
-      if (sign != std::string_view::npos && Words(value).Take(&total.value) &&
-          Words(value.substr(sign + 4)).Take(&total.half_width)) {
+      total.half_width = -1;
+      if (Words(value).Take(&total.value) &&
+          (sign == std::string_view::npos || Words(value.substr(sign + 4)).Take(&total.half_width))) {
         total.type = key.substr(6);
         AddTo(&made_.total, std::move(total));
       }

@@ -670,6 +670,7 @@ struct ThreadTimes {
   int64_t lane_step_ns = 0;
   std::string unknown = {};
   uint64_t most_unlisted = 0;
+  bool lacks_locks = false;
 
   bool operator==(const ThreadTimes&) const = default;
   template <typename Self, typename Visit>
@@ -681,6 +682,7 @@ struct ThreadTimes {
     visit(5, "lane_step_ns", self.lane_step_ns);
     visit(6, "unknown", self.unknown);
     visit(7, "most_unlisted", self.most_unlisted);
+    visit(8, "lacks_locks", self.lacks_locks);
   }
 };
 

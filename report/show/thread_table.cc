@@ -12,6 +12,8 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/analysis/locks/lock_costs.h"
+#include "report/analysis/locks/wait_rank.h"
+#include "report/analysis/profiles/plumbing.h"
 #include "report/analysis/profiles/profile_set.h"
 #include "report/analysis/profiles/short_name.h"
 #include "report/base/printable.h"
@@ -37,8 +39,14 @@ struct Group {
   int64_t ns[kStates] = {};
   std::map<std::pair<std::string, std::string>, int64_t> locks;  // by lock and holder
   std::map<std::string, int64_t> calls;                          // by "io", "sleep" or the call's name
+  int64_t futex_ns = 0;                                          // of `calls`: nobody knows what for
+  int64_t lock_call_ns = 0;                                      // of `locks`: system calls in functions that lock
   // What the holder did meanwhile, by lock and holder.
   std::map<std::pair<std::string, std::string>, LockList::HolderStates> holder_does;
+
+  int64_t open_ns = 0;   // of their lives, blocked in what the looks have not divided yet
+  std::string one_name;  // of the threads, if all have the same
+  bool several_names = false;
 
   int64_t lived_ns() const { return std::accumulate(std::begin(ns), std::end(ns), int64_t{0}); }
   double ShareOf(int64_t part) const {
@@ -58,6 +66,15 @@ std::string NameOfGroup(std::string_view thread, bool each) {
   return each ? Printable(thread) : FoldedThreadName(Printable(thread));
 }
 
+// Of a lock that libc does not know, only the function that waits for it is known.
+constexpr std::string_view kLockIn = "a lock in ";
+
+// The time blocked that the looks have not divided yet.
+int64_t OpenTimeOf(const record::ThreadTime& one) {
+  return std::max<int64_t>(0, one.lived_ns - one.cpu_ns - one.runnable_ns - one.lock_ns - one.io_ns - one.sleep_ns -
+                                  one.call_ns - one.stopped_ns - one.unknown_ns);
+}
+
 // By program and name.
 using Groups = std::map<std::pair<std::string, std::string>, Group>;
 
@@ -67,11 +84,13 @@ void AddSamplesOf(const ProfileFile& file, bool each, Groups* groups) {
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     std::string thread, lock, holder, address;
     std::string_view state, holder_state;
+    bool is_known_wait = false;
     for (const Profile::Label& label : profile.LabelsOf(profile.samples[i])) {
       const std::string_view key = profile.strings[label.key], text = profile.strings[label.text];
       if (key == "thread") thread = text;
       if (key == "state") state = text;
       if (key == "holder_state") holder_state = text;
+      if (key == "wait") is_known_wait = true;
       if (key == "lock") lock = text;
       if (key == "holder") holder = text;
       if (key == "lock_address") address = text;
@@ -80,20 +99,33 @@ void AddSamplesOf(const ProfileFile& file, bool each, Groups* groups) {
     Group& group = (*groups)[{file.program, name}];
     group.program = file.program;
     group.name = name;
+    group.several_names = group.several_names || (!group.one_name.empty() && group.one_name != thread);
+    group.one_name = thread;
     const int64_t ns = profile.ValuesOf(i)[0];
-    const State what = StateNamed(state);
+    State what = StateNamed(state);
+    const auto frames = profile.FramesOf(profile.samples[i]);
+    if (state == "syscall:futex" && TakesALock(profile, frames)) {
+      what = kForLock;
+      group.lock_call_ns += ns;
+      const auto plumbing = PlumbingOf(file, {});
+      if (plumbing.ok()) lock = fmt::format("{}{}", kLockIn, AsCall((*plumbing)->OwnerName(frames)));
+    }
     group.ns[what] += ns;
     if (what == kForLock) {
       const std::pair place(lock.empty() ? address : lock, holder);
       group.locks[place] += ns;
       group.holder_does[place][std::string(holder_state)] += ns;
     }
+    if (state == "syscall:futex" && what == kInCall && !is_known_wait && !WaitsForAnEvent(profile, frames))
+      group.futex_ns += ns;
     if (what == kInCall && state.size() > 8) group.calls[std::string(state.substr(8))] += ns;
   }
   if (!profile.records().thread_times.has_value()) return;
   for (const record::ThreadTime& one : profile.records().thread_times->thread) {
     const auto group = groups->find({file.program, NameOfGroup(one.name, each)});
-    if (group != groups->end()) group->second.threads += one.threads;
+    if (group == groups->end()) continue;
+    group->second.threads += one.threads;
+    group->second.open_ns += OpenTimeOf(one);
   }
 }
 
@@ -108,6 +140,7 @@ std::vector<Group> EachThread(const ProfileFile& file, const Groups& by_name, co
     thread.name = one.name;
     thread.tid = one.tid;
     thread.threads = one.threads;
+    thread.open_ns = OpenTimeOf(one);
     const int64_t times[kStates] = {one.cpu_ns,   one.runnable_ns, one.lock_ns,    one.io_ns,
                                     one.sleep_ns, one.call_ns,     one.stopped_ns, one.unknown_ns};
     std::copy(std::begin(times), std::end(times), std::begin(thread.ns));
@@ -118,11 +151,17 @@ std::vector<Group> EachThread(const ProfileFile& file, const Groups& by_name, co
     const Group* group = find(by_name, true);
     if (group == nullptr && one.tid == 0) group = find(by_folded_name, false);
     if (group == nullptr) continue;
-    if (one.lock_ns > 0 && (one.tid == 0 || group->threads == 1 || group->locks.size() == 1))
-      thread.locks = group->locks;
     // The samples know calls only by name.
-    const double part =
-        static_cast<double>(one.call_ns) / static_cast<double>(std::max<int64_t>(1, group->ns[kInCall]));
+    const int64_t of_group = group->ns[kInCall] + group->lock_call_ns;
+    const double part = static_cast<double>(one.call_ns) / static_cast<double>(std::max<int64_t>(1, of_group));
+    const auto lock_call_ns = static_cast<int64_t>(part * static_cast<double>(group->lock_call_ns));
+    thread.ns[kInCall] -= lock_call_ns;
+    thread.ns[kForLock] += lock_call_ns;
+    thread.futex_ns = static_cast<int64_t>(part * static_cast<double>(group->futex_ns));
+    if (thread.ns[kForLock] > 0 && (one.tid == 0 || group->threads == 1 || group->locks.size() == 1)) {
+      thread.locks = group->locks;
+      thread.holder_does = group->holder_does;
+    }
     for (const auto& [name, ns] : group->calls)
       thread.calls[name] = static_cast<int64_t>(part * static_cast<double>(ns));
   }
@@ -164,6 +203,7 @@ MainLock MainLockOf(const Group& group) {
 std::string LockText(const MainLock& lock) {
   if (lock.place == nullptr) return "";
   const auto& [name, holder] = *lock.place;
+  if (name.starts_with(kLockIn)) return name;
   return holder.empty() ? std::string(ShortName(name)) : fmt::format("{}, held by {}", ShortName(name), AsCall(holder));
 }
 
@@ -194,65 +234,113 @@ std::string CallShares(const Group& group) {
 // CPU time of threads that lived too shortly to be seen has this instead of a thread's name.
 constexpr std::string_view kBetweenLooks = "[between looks]";
 
+const Group* LargestFutex(const std::vector<Group>& groups) {
+  const Group* most = nullptr;
+  for (const Group& group : groups) {
+    if (group.futex_ns > 0 && (most == nullptr || most->futex_ns < group.futex_ns)) most = &group;
+  }
+  return most;
+}
+
 // "8 threads worker-* spend 61 % of their time waiting for cache_mutex, held by evict()". What holds threads up comes
-// first: locks, then CPUs, then input and output. If the calls are known, the shares are of the time that was seen;
-// otherwise nearly all time is unknown.
-std::string MostImportant(const std::vector<Group>& groups, bool calls_known) {
+// first: the most time waiting for locks, where each second counts as three, for CPUs, or in input and output. If the calls are known, the shares are of the time that was seen;
+// otherwise nearly all time is unknown. Threads are left out if more of their time on a CPU may be between looks than was seen.
+std::string MostImportant(const std::vector<Group>& groups, bool calls_known, bool locks_known) {
   constexpr double kWorthSaying = 0.05;
   const auto whole = [calls_known](const Group& group) {
-    return static_cast<double>(calls_known ? group.lived_ns() - group.ns[kNotSeen] : group.lived_ns());
+    return static_cast<double>((calls_known ? group.lived_ns() - group.ns[kNotSeen] : group.lived_ns()) +
+                               group.open_ns);
+  };
+  int64_t between_looks_ns = 0;
+  for (const Group& group : groups) between_looks_ns += group.name == kBetweenLooks ? group.ns[kOnCpu] : 0;
+  const auto is_mostly_seen = [](const Group& group) {
+    return 2 * group.ns[kNotSeen] <= group.lived_ns() + group.open_ns;
+  };
+  const auto may_be_named = [&](const Group& group) {
+    return group.name != kBetweenLooks && (is_mostly_seen(group) || group.ns[kOnCpu] >= between_looks_ns);
   };
   const auto share_of = [&whole](const Group& group, State state) {
     return group.ns[state] == 0 ? 0 : static_cast<double>(group.ns[state]) / whole(group);
   };
   struct Choice {
     State state;
-    double least;
-  };
-  for (const Choice& choice : {Choice{kForLock, kWorthSaying},
-                               {kWantsCpu, 2 * kWorthSaying},
-                               {kInIo, 2 * kWorthSaying},
-                               {kOnCpu, kWorthSaying}}) {
+    double least, weight;
     const Group* most = nullptr;
+  };
+  // Locks are what a program can change, so a little time is worth saying.
+  Choice choices[] = {{kForLock, kWorthSaying, 3}, {kWantsCpu, 2 * kWorthSaying, 1}, {kInIo, 2 * kWorthSaying, 1}};
+  Choice computing = {kOnCpu, kWorthSaying, 1};
+  const auto find = [&](Choice* choice) {
     for (const Group& group : groups) {
-      if (group.name == kBetweenLooks || share_of(group, choice.state) < choice.least) continue;
-      if (most == nullptr || most->ns[choice.state] < group.ns[choice.state]) most = &group;
+      if (!may_be_named(group) || share_of(group, choice->state) < choice->least) continue;
+      if (choice->most == nullptr || choice->most->ns[choice->state] < group.ns[choice->state]) choice->most = &group;
     }
-    if (most == nullptr) continue;
-    const bool several = most->threads > 1 || most->name.ends_with('*');
-    const std::string who = most->threads > 1 ? fmt::format("{} threads {} spend", most->threads, most->name)
-                            : several         ? fmt::format("Threads {} spend", most->name)
-                                              : fmt::format("Thread {} spends", most->name);
-    const std::string share =
-        fmt::format("{:.0f} % of {} time", 100 * share_of(*most, choice.state), several ? "their" : "its");
-    switch (choice.state) {
+  };
+  const auto rank = [](const Choice& choice) {
+    return choice.most == nullptr ? 0 : choice.weight * static_cast<double>(choice.most->ns[choice.state]);
+  };
+  const auto who = [](const Group& group) {
+    const bool several = group.threads > 1 || group.several_names;
+    return group.threads > 1 ? fmt::format("{} threads {} spend", group.threads, group.name)
+           : several         ? fmt::format("Threads {} spend", group.name)
+                             : fmt::format("Thread {} spends", group.name);
+  };
+  const auto share_text = [&](const Group& group, double share) {
+    const bool several = group.threads > 1 || group.several_names;
+    const bool is_seen = !calls_known || is_mostly_seen(group);
+    return fmt::format("{:.0f} % of {}", 100 * share,
+                       is_seen ? (several ? "their time" : "its time")
+                               : (several ? "the time in which they were seen" : "the time in which it was seen"));
+  };
+  for (Choice& choice : choices) find(&choice);
+  find(&computing);
+  const Choice* best = &computing;
+  for (const Choice& choice : choices) {
+    if (choice.most != nullptr && (best == &computing || rank(choice) > rank(*best))) best = &choice;
+  }
+  if (const Group* most = best->most; most != nullptr) {
+    const std::string begins = fmt::format("{} {}", who(*most), share_text(*most, share_of(*most, best->state)));
+    switch (best->state) {
       case kForLock: {
         const MainLock lock = MainLockOf(*most);
         const std::string which =
             lock.part < 1 ? fmt::format("locks, {:.2g} % for ", 100 * lock.part * share_of(*most, kForLock)) : "";
-        return fmt::format("{} {} waiting for {}{}{}", who, share, which, LockText(lock), WhatHolderDoes(*most, lock));
+        return fmt::format("{} waiting for {}{}{}", begins, which, LockText(lock), WhatHolderDoes(*most, lock));
       }
       case kWantsCpu:
         return fmt::format(
-            "{} {} waiting for a CPU: more threads are ready to run than there are CPUs, or than a quota of CPU time allows",
-            who, share);
+            "{} waiting for a CPU: more threads are ready to run than there are CPUs for them, or a quota of CPU time is "
+            "used up",
+            begins);
       case kInIo:
-        return fmt::format("{} {} in input and output", who, share);
+        return begins + " in input and output";
       default:
-        return fmt::format("{} {} on a CPU", who, share);
+        return begins + " on a CPU";
+    }
+  }
+  const auto* futex = LargestFutex(groups);
+  if (futex != nullptr && calls_known && may_be_named(*futex)) {
+    const double share = static_cast<double>(futex->futex_ns) / std::max(1.0, whole(*futex));
+    if (share >= kWorthSaying) {
+      return fmt::format("{} {} in futex waits that were not recorded: these may be for locks", who(*futex),
+                         share_text(*futex, share));
     }
   }
   double all = 0, idle = 0;
   for (const Group& group : groups) {
     all += whole(group);
-    idle += static_cast<double>(group.ns[kAsleep]) + static_cast<double>(group.ns[kInCall]);
+    idle += static_cast<double>(group.ns[kAsleep]) + static_cast<double>(group.ns[kInCall]) +
+            static_cast<double>(group.open_ns);
   }
   if (!calls_known || 2 * idle <= all) return "";
-  return "No threads spend much of their time on a CPU, waiting for a lock or a CPU, or in input and output";
+  return locks_known
+             ? "No threads spend much of their time on a CPU, waiting for a lock or a CPU, or in input and output"
+             : "No threads spend much of their time on a CPU, waiting for a CPU, or in input and output";
 }
 
 // `unknown`: why system calls could not be read; "": they could.
-TextTable TableOf(std::vector<Group> groups, const std::string& unknown, const ThreadsOptions& options) {
+TextTable TableOf(std::vector<Group> groups, const std::string& unknown, bool locks_known,
+                  const ThreadsOptions& options) {
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
     const auto busy = [](const Group& group) {
       return group.ns[kOnCpu] + group.ns[kWantsCpu] + group.ns[kForLock] + group.ns[kInIo];
@@ -281,7 +369,7 @@ TextTable TableOf(std::vector<Group> groups, const std::string& unknown, const T
                         {"holder", "", Column::kLeft, 0, 2},
                         {"calls", "calls", Column::kLeft, 0, 2, 120, true},
                         {"program", programs.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140}});
-  const std::string sentence = MostImportant(groups, unknown.empty());
+  const std::string sentence = MostImportant(groups, unknown.empty(), locks_known);
   if (!sentence.empty()) {
     table.header.push_back(sentence);
     table.members.push_back({"summary", JsonString(sentence)});
@@ -341,6 +429,7 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
   std::vector<const ProfileFile*> files;
   std::string unknown;
   uint64_t unlisted = 0;
+  bool locks_known = true;
   std::set<std::string> processes, with_looks;
   for (const ProfileGroup& group : set->groups) {
     if (!group.process.empty()) (group.kind == "wall" ? with_looks : processes).insert(group.process);
@@ -353,6 +442,7 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
       if (const auto& times = file.profile->records().thread_times; times.has_value()) {
         if (!times->unknown.empty()) unknown = Printable(times->unknown);
         unlisted += times->most_unlisted;
+        locks_known = locks_known && !times->lacks_locks;
       }
     }
   }
@@ -364,10 +454,19 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
       groups.insert(groups.end(), threads.begin(), threads.end());
     }
   } else {
-    for (auto& [name, group] : by_name) groups.push_back(std::move(group));
+    for (auto& [name, group] : by_name) {
+      if (!group.several_names && !group.one_name.empty()) group.name = Printable(group.one_name);
+      groups.push_back(std::move(group));
+    }
   }
-  TextTable table = TableOf(std::move(groups), unknown, options);
+  TextTable table = TableOf(std::move(groups), unknown, locks_known, options);
   if (!unknown.empty()) table.header.push_back("calls    not known: " + unknown);
+  if (!locks_known) {
+    table.header.push_back(
+        "note     waits for locks were not always recorded (--lock-interval 0, --profiles, or holdfast set PID lock=off): "
+        "those that were not are in other calls, as futex");
+  }
+  table.members.push_back({"locks_known", locks_known ? "true" : "false"});
   if (unlisted > 0) {
     table.header.push_back(
         fmt::format("note     up to {} thread{} could not be looked at, because the exporter had no descriptors left "

@@ -187,6 +187,120 @@ TEST_F(ThreadsView, OneOfSeveralLocksHasItsShareOnly) {
   EXPECT_THAT(Threads({}), HasSubstr("2 threads worker spend 100 % of their time waiting for a, held by evict()"));
 }
 
+// Threads "worker" in one system call each: of each stack, the time.
+Profile CallsOf(const std::vector<std::pair<const char*, int64_t>>& stacks, const char* state = "syscall:futex") {
+  std::vector<testing::Stack> all;
+  for (const auto& [frames, ns] : stacks) all.push_back({frames, ns, ns});
+  Profile p = StackProfile(all);
+  const std::vector<Profile::Label> labels = {{.key = p.strings.Intern("thread"), .text = p.strings.Intern("worker")},
+                                              {.key = p.strings.Intern("state"), .text = p.strings.Intern(state)}};
+  for (size_t i = 0; i < p.samples.size(); ++i) p.SetLabels(i, labels);
+  return p;
+}
+
+TEST_F(ThreadsView, WithoutRecordedWaitsNothingIsSaidAboutLocks) {
+  const std::string claim = "No threads spend much of their time on a CPU, waiting for a lock or a CPU";
+  const auto calls = [] { return CallsOf({{"work;epoll_wait", 100}}, "syscall:epoll_wait"); };
+  Write(calls(), "1", "wall", {{.name = "worker", .tid = kPid, .threads = 1, .lived_ns = 100, .call_ns = 100}});
+  EXPECT_THAT(Threads({}), HasSubstr(claim));
+  EXPECT_THAT(Threads({}), Not(HasSubstr("note")));
+  EXPECT_THAT(Threads({.format = "json"}), HasSubstr("\"locks_known\": true"));
+  Profile p = WithRecords(calls());
+  p.mutable_process()->kind = "wall";
+  p.mutable_records()->thread_times = record::ThreadTimes{
+      .thread = {{.name = "worker", .tid = kPid, .threads = 1, .lived_ns = 100, .call_ns = 100}}, .lacks_locks = true};
+  std::erase(p.comments, p.strings.Intern("kind: heap"));
+  folder_.Write("app.1.0001.wall.pb.gz", EncodePprof(p));
+  EXPECT_THAT(Threads({}), Not(HasSubstr("waiting for a lock")));
+  EXPECT_THAT(Threads({}), HasSubstr("No threads spend much of their time on a CPU, waiting for a CPU, or in input"));
+  EXPECT_THAT(Threads({}), HasSubstr("\nnote     waits for locks were not always recorded"));
+  EXPECT_THAT(Threads({.format = "json"}), HasSubstr("\"locks_known\": false"));
+}
+
+TEST_F(ThreadsView, FutexesOfNobodyKnowsWhatMayBeLocks) {
+  const std::vector<record::ThreadTime> one = {{.name = "worker", .tid = kPid, .threads = 1, .call_ns = 100}};
+  Write(CallsOf({{"work;syscall", 100}}), "1", "wall", one);
+  const std::string says =
+      "Thread worker spends 100 % of its time in futex waits that were not recorded: these may be for locks";
+  EXPECT_THAT(Threads({}), HasSubstr(says));
+  EXPECT_THAT(Threads({.each = true}), HasSubstr(says));
+  Profile p = CallsOf({{"work;syscall", 100}});
+  const auto labels = p.LabelsOf(p.samples[0]);
+  std::vector<Profile::Label> with_wait(labels.begin(), labels.end());
+  with_wait.push_back({.key = p.strings.Intern("wait"), .text = p.strings.Intern("condition")});
+  p.SetLabels(0, with_wait);
+  Write(std::move(p), "1", "wall", one);
+  EXPECT_THAT(Threads({}), HasSubstr("No threads spend much of their time"));
+}
+
+TEST_F(ThreadsView, ManyThreadsThatStarveComeBeforeOneThatWaitsALittle) {
+  Profile p = StackProfile({{"a", 10, 10}, {"b", 90, 90}, {"c", 400, 400}});
+  const std::pair<const char*, const char*> states[] = {{"one", "lock"}, {"one", "io"}, {"many", "runnable"}};
+  for (size_t i = 0; i < p.samples.size(); ++i) {
+    const std::vector<Profile::Label> labels = {
+        {.key = p.strings.Intern("thread"), .text = p.strings.Intern(states[i].first)},
+        {.key = p.strings.Intern("state"), .text = p.strings.Intern(states[i].second)}};
+    p.SetLabels(i, labels);
+  }
+  Write(std::move(p), "1", "wall");
+  EXPECT_THAT(Threads({}), HasSubstr("Thread many spends 100 % of its time waiting for a CPU"));
+}
+
+// Waits of "short-1" for a CPU, and time in which nobody saw it.
+Profile RarelySeen(int64_t waits_ns, int64_t between_looks_ns) {
+  Profile p = StackProfile(
+      {{"a", waits_ns, waits_ns}, {"b", 100, 100}, {"c", 1000, 1000}, {"d", between_looks_ns, between_looks_ns}});
+  const std::pair<const char*, const char*> labels[] = {
+      {"short-1", "runnable"}, {"short-1", "cpu"}, {"short-1", "unknown"}, {"[between looks]", "cpu"}};
+  for (size_t i = 0; i < p.samples.size(); ++i) {
+    const std::vector<Profile::Label> of = {
+        {.key = p.strings.Intern("thread"), .text = p.strings.Intern(labels[i].first)},
+        {.key = p.strings.Intern("state"), .text = p.strings.Intern(labels[i].second)}};
+    p.SetLabels(i, of);
+  }
+  return p;
+}
+
+TEST_F(ThreadsView, OfThreadsThatWereRarelySeenTheSentenceSaysSo) {
+  Write(RarelySeen(300, 1), "1", "wall");
+  EXPECT_THAT(Threads({}), HasSubstr("Thread short-1 spends 75 % of the time in which it was seen waiting for a CPU"));
+  Write(RarelySeen(300, 1000), "1", "wall");
+  EXPECT_THAT(Threads({}), Not(HasSubstr("Thread short-1 spends")));
+}
+
+// Until 16 looks found a thread blocked, its time blocked is in no part.
+TEST_F(ThreadsView, TimeBlockedThatIsNotDividedYetCountsInTheSentence) {
+  Write(WaitsForLocks({{"a", 30}}), "1", "wall",
+        {{.name = "worker", .tid = kPid, .threads = 1, .lived_ns = 100, .lock_ns = 30}});
+  EXPECT_THAT(Threads({}), HasSubstr("Thread worker spends 30 % of its time waiting for a, held by evict()"));
+}
+
+TEST_F(ThreadsView, OneThreadHasItsWholeName) {
+  Profile p = StackProfile({{"work;load", 1}});
+  const std::vector<Profile::Label> labels = {{.key = p.strings.Intern("thread"), .text = p.strings.Intern("worker-3")},
+                                              {.key = p.strings.Intern("state"), .text = p.strings.Intern("cpu")}};
+  p.SetLabels(0, labels);
+  Write(std::move(p), "1", "wall", {{.name = "worker-3", .tid = kPid, .threads = 1, .lived_ns = 1, .cpu_ns = 1}});
+  EXPECT_THAT(Threads({}), HasSubstr("Thread worker-3 spends 100 % of its time on a CPU\n"));
+  EXPECT_THAT(Threads({}), HasSubstr("\nworker-3 "));
+}
+
+TEST_F(ThreadsView, LocksThatLibcDoesNotKnowAreLocks) {
+  Write(CallsOf({{"serve;cache::evict;std::sys::sync::mutex::futex::Mutex::lock_contended;libc.so.6!syscall", 75},
+                 {"serve;poll_queue;libc.so.6!syscall", 25}}),
+        "1", "wall",
+        {{.name = "worker", .tid = kPid, .threads = 1, .lived_ns = 60, .call_ns = 60},
+         {.name = "worker", .tid = kPid + 1, .threads = 1, .lived_ns = 40, .call_ns = 40}});
+  EXPECT_THAT(Threads({}),
+              HasSubstr("2 threads worker spend 75 % of their time waiting for a lock in cache::evict()\n"));
+  EXPECT_THAT(Threads({}), HasSubstr("futex 25%"));
+  const std::string each = Threads({.format = "json", .each = true});
+  EXPECT_THAT(each, HasSubstr("\"lock_ns\": 45"));
+  EXPECT_THAT(each, HasSubstr("\"syscall_ns\": 15"));
+  EXPECT_THAT(each, HasSubstr("\"lock_ns\": 30"));
+  EXPECT_THAT(each, HasSubstr("\"syscall_ns\": 10"));
+}
+
 TEST_F(ThreadsView, ProcessesWithoutAWallProfileAreMentioned) {
   Write(StackProfile({{"work;load", 1}}), "1", "wall");
   Write(StackProfile({{"work;load", 1}}), "2", "heap");

@@ -70,12 +70,16 @@ bool IsRuntimeThread(std::string_view name) {
   });
 }
 
+bool TakesALock(const Profile& profile, std::span<const uint32_t> stack) {
+  return PurposeOf(profile, stack) == Purpose::kLock;
+}
+
 bool WaitsForAnEvent(const Profile& profile, std::span<const uint32_t> stack) {
   return PurposeOf(profile, stack) == Purpose::kEvent;
 }
 
 WaitRank RankOfUnheld(const Profile& profile, std::span<const uint32_t> stack, bool since_start, Plumbing* plumbing) {
-  if (PurposeOf(profile, stack) == Purpose::kLock) return WaitRank::kLock;
+  if (TakesALock(profile, stack)) return WaitRank::kLock;
   return IsInOwnLoop(profile, stack, since_start, plumbing) ? WaitRank::kIdle : WaitRank::kEvent;
 }
 

@@ -37,6 +37,8 @@ size_t OwnFunctions(const Profile& profile, std::span<const uint32_t> stack, Plu
 // Returns whether a stack, leaf first, is that of a thread in its own loop. Returns false for an unknown or truncated
 // stack.
 bool IsInOwnLoop(const Profile& profile, std::span<const uint32_t> stack, bool since_start, Plumbing* plumbing);
+// Returns whether a stack, leaf first, waits in a function that takes its own kind of lock: Rust's Mutex, Java's monitors.
+bool TakesALock(const Profile& profile, std::span<const uint32_t> stack);
 // Returns whether a stack, leaf first, waits for a futex that is known as an event: Rust's Condvar::wait, thread::park.
 bool WaitsForAnEvent(const Profile& profile, std::span<const uint32_t> stack);
 // Ranks a wait for an object without a holder known to libc.

@@ -81,11 +81,12 @@ std::optional<double> HalfWidth(const Profile& profile, size_t metric) {
   return std::nullopt;
 }
 
-void AddTotal(size_t metric, double half_width, Profile* profile) {
+void AddTotal(size_t metric, std::optional<double> half_width, Profile* profile) {
   const std::string type(profile->strings[profile->sample_types[metric].type]);
   const int64_t total = profile->Total(metric);
-  profile->mutable_records()->total.push_back({type, total, std::round(half_width)});
-  profile->AddComment(fmt::format("total {}: {} ± {:.0f}", type, total, half_width));
+  profile->mutable_records()->total.push_back({type, total, half_width.has_value() ? std::round(*half_width) : -1});
+  profile->AddComment(half_width.has_value() ? fmt::format("total {}: {} ± {:.0f}", type, total, *half_width)
+                                             : fmt::format("total {}: {}", type, total));
 }
 
 std::string ProfileKindOf(const Profile& profile) {
@@ -119,8 +120,10 @@ std::string SamplingOf(const Profile& profile) {
     int64_t mean_ns = profile.period;
     if (times.has_value() && times->looks > 1 && times->lane_start_ns > 0 && profile.time_nanos > times->lane_start_ns)
       mean_ns = static_cast<int64_t>(static_cast<uint64_t>(profile.time_nanos - times->lane_start_ns) / times->looks);
-    return fmt::format("looks at all threads every {} on average; the sums are exact",
-                       FormatValue(std::max(mean_ns, profile.period), "nanoseconds", "auto"));
+    constexpr int64_t kStep = 5'000'000;  // so that processes of a folder mostly have the same text
+    return fmt::format(
+        "looks at all threads about every {}; the sums are exact",
+        FormatValue((std::max(mean_ns, profile.period) + kStep / 2) / kStep * kStep, "nanoseconds", "auto"));
   }
   // If every block is recorded, ages are known for only some of them.
   const bool few_ages = ProfileKindOf(profile) == "lifetimes" && AgesAreDrawn(profile);

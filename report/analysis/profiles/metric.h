@@ -24,8 +24,8 @@ size_t DefaultMetric(const Profile& profile);
 // Returns half the width of the 95 % interval of a metric's total, from `total inuse_space: 123456 ± 789`. Returns
 // nothing if the profile does not state it (files from other tools).
 std::optional<double> HalfWidth(const Profile& profile, size_t metric);
-// Writes half the width of that interval, in whole numbers, as a record and as a comment for people.
-void AddTotal(size_t metric, double half_width, Profile* profile);
+// Writes half the width of that interval, in whole numbers, as a record and as a comment for people; nothing: not known.
+void AddTotal(size_t metric, std::optional<double> half_width, Profile* profile);
 
 // Whether nothing is in use, within sampling error, although memory was allocated. Views then show what was allocated.
 // The page has the same rule (report/page/web/src/core/metrics.ts). `half_width`: of the 95 % interval of what is in use.

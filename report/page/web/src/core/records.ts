@@ -59,7 +59,7 @@ export interface Interval {
 export interface Total {
   type?: string;
   value?: number;
-  half_width?: number;
+  half_width?: number; // negative: not known
 }
 
 export interface Allocator {
@@ -145,6 +145,7 @@ export interface ThreadTimes {
   lane_step_ns?: number;
   unknown?: string; // why system calls cannot be read
   most_unlisted?: number; // threads at one time that nobody looked at, because no descriptors were left
+  lacks_locks?: boolean; // waits for locks were not recorded all the time; those that were not are system calls
 }
 
 export interface ThreadTime {
