@@ -131,7 +131,9 @@ void ProcessExporter::LookAtThreads() {
     const bool is_wanted = table_.WantsWall();
     if (thread_looks_ != nullptr) is_wanted ? thread_looks_->Resume() : thread_looks_->Pause(table_);
     const std::optional<TableFile::Rights> rights = is_wanted ? table_.ReadWith() : std::nullopt;
-    const auto user = rights.has_value() ? std::optional(rights->user) : std::nullopt;
+    auto user = rights.has_value() ? std::optional(rights->user) : std::nullopt;
+    // Its table is read as nobody after a chroot, but it may still be root.
+    if (user == kNobody) user = UserOfProcess(table_.owner()).value_or(kNobody);
     const std::optional<pid_t> pid = is_wanted && thread_looks_ == nullptr ? FindProcess(table_.owner()) : std::nullopt;
     if (pid.has_value()) {
       thread_looks_ =

@@ -311,6 +311,31 @@ TEST_F(ThreadLooksTest, AsksOnceInALookWhetherTheProgramIsFrozen) {
   EXPECT_GT(Of(SumOf(Times(), "swaps"), ThreadDoes::kIo), 0);
 }
 
+TEST_F(ThreadLooksTest, AWaitForACustomLockMaySleep) {
+  MakeLooks();
+  Begin(kPid + 1, "backs off");
+  Begin(kPid + 2, "sleeps");
+  Begin(kPid + 3, "locks");
+  Waits(0, kPid + 1, WaitKind::kCustom, kLock);
+  Waits(1, kPid + 3, WaitKind::kMutex, kLock + 64);  // sleeps in a signal handler
+  int64_t turns = 1;
+  for (int i = 0; i < 100; ++i) {
+    LookAt([&] {
+      ++turns;
+      for (pid_t id = kPid + 1; id <= kPid + 3; ++id) Set(id, turns, 0, turns, InCall(SYS_clock_nanosleep));
+    });
+  }
+  const ThreadTimes& times = Times();
+  const ThreadTime backs_off = SumOf(times, "backs off");
+  EXPECT_NEAR(Of(backs_off, ThreadDoes::kLock), backs_off.lived_ns, 1e3);
+  EXPECT_EQ(Of(SumOf(times, "sleeps"), ThreadDoes::kLock), 0);
+  EXPECT_EQ(Of(SumOf(times, "locks"), ThreadDoes::kLock), 0);
+  for (const ThreadTimeRow& row : times.rows) {
+    if (row.does != ThreadDoes::kLock) continue;
+    EXPECT_EQ(row.lock, kLock);
+  }
+}
+
 // Nothing in /proc/PID tells a frozen thread from one that waits for a CPU, or that sleeps.
 TEST_F(ThreadLooksTest, AFrozenProgramIsStopped) {
   bool is_frozen = false;
@@ -800,6 +825,15 @@ TEST_F(ThreadLooksTest, ThreadsOfAnotherProgramThatTheProcessExecutesAreNotThisO
   EXPECT_LE(main.lived_ns, static_cast<double>(last_ns - start_ns) + 80e6);
 }
 
+// Before that look, which finds the process in a call again.
+TEST_F(ThreadLooksTest, TheFirstLookAfterAnotherProgramIsExecutedHasNothingOfThatOne) {
+  MakeLooks();
+  for (int turns = 2; turns < 52; ++turns) LookAt([&] { Set(kPid, 1000 * turns, 0, turns, InCall(SYS_futex)); });
+  mapped_.reset();
+  LookAt([&] { Set(kPid, 60'000, 0, 60, InCall(SYS_read)); });
+  EXPECT_EQ(Of(SumOf(Times(), "main"), ThreadDoes::kIo), 0);
+}
+
 // The files of its threads are those of the next program already: their names, too.
 TEST_F(ThreadLooksTest, ASnapshotAfterAnotherProgramIsExecutedHasNothingOfThatOne) {
   MakeLooks();
@@ -811,6 +845,55 @@ TEST_F(ThreadLooksTest, ASnapshotAfterAnotherProgramIsExecutedHasNothingOfThatOn
   const ThreadTimes& times = Times();
   EXPECT_EQ(SumOf(times, "another").threads, 0u);
   EXPECT_LE(SumOf(times, "main").lived_ns, static_cast<double>(last_ns - 1000 * kSecond) + 20e6);
+}
+
+// An exit waits for the exporter's look, which may be late.
+TEST_F(ThreadLooksTest, AThreadThatEndedBeforeTheExitHasLittleOfItsWait) {
+  Begin(kPid + 1, "ends");
+  Set(kPid + 1, 1000, 0, 1, InCall(SYS_read));
+  MakeLooks();
+  for (int i = 0; i < 10; ++i) Look();
+  const double lived = SumOf(Times(), "ends").lived_ns;
+  End(kPid + 1);
+  mapped_->header()->exit_request = 1;
+  now_ns_ += kSecond;
+  EXPECT_LE(SumOf(Times(), "ends").lived_ns, lived + 125e6 / 2);
+}
+
+// What the process did before was another program.
+TEST_F(ThreadLooksTest, TheLifeOfAProgramBeginsWhenItIsExecuted) {
+  for (const int64_t age_ns : {int64_t{0}, 10 * kSecond}) {
+    const int64_t earlier_cpu_ns = 5 * kSecond, earlier_waited_ns = 2 * kSecond;
+    now_ns_ += 20 * kSecond;
+    const int64_t executed_ns = now_ns_;
+    mapped_->header()->start_monotonic_ns = executed_ns;
+    table_.emplace(*TableFile::Open(*OpenFolder(folder_.path()), table_->name()));
+    now_ns_ += age_ns;
+    Set(kPid, earlier_cpu_ns, earlier_waited_ns, 100, InCall(SYS_read));
+    MakeLooks();
+    Look();
+    const int64_t start_ns = now_ns_;
+    int64_t turns = 101;
+    while (now_ns_ < start_ns + 10 * kSecond)
+      LookAt(
+          [&] { Set(kPid, earlier_cpu_ns + (now_ns_ - start_ns) / 2, earlier_waited_ns, turns++, InCall(SYS_read)); });
+    const ThreadTimes& times = Times();
+    const ThreadTime main = SumOf(times, "main");
+    EXPECT_NEAR(main.lived_ns, static_cast<double>(now_ns_ - executed_ns), 1e3);
+    EXPECT_NEAR(AllOf(main), main.lived_ns, 1e3);
+    EXPECT_NEAR(RowsOf(times, "main"), main.lived_ns, 1e3);
+    EXPECT_NEAR(Of(main, ThreadDoes::kCpu), static_cast<double>(now_ns_ - start_ns) / 2, 100e6);
+    EXPECT_EQ(Of(main, ThreadDoes::kRunnable), 0);
+    EXPECT_NEAR(Of(main, ThreadDoes::kUnknown), static_cast<double>(age_ns), 100e6);
+    EXPECT_EQ(times.unseen_cpu_ns, 0);
+  }
+}
+
+TEST_F(ThreadLooksTest, AfterADetachNobodyWantsLooks) {
+  mapped_->header()->wall = 1;
+  EXPECT_TRUE(table_->WantsWall());
+  mapped_->header()->profiles |= kDetachedBit;
+  EXPECT_FALSE(table_->WantsWall());
 }
 
 TEST_F(ThreadLooksTest, CpuTimeOfThreadsBetweenTwoLooksIsCounted) {
@@ -880,6 +963,33 @@ TEST_F(ThreadLooksTest, AHolderIsKnownIfTheLockIsTheSameBeforeAndAfterTheLook) {
 }
 
 // 800 looks at one thread a second, until each thread has 8.
+// Twenty a second, and eight from 100 active threads on.
+TEST_F(ThreadLooksTest, TheTimesBetweenLooksAreRandomWithAKnownMean) {
+  constexpr int kLooks = 4000, kFirst = 100;
+  for (const auto& [threads, mean_ms] : {std::pair(1, 50.0), {60, 75.0}, {110, 125.0}}) {
+    for (int i = 1; i <= threads; ++i) Begin(kPid + i, "wakes");
+    MakeLooks();
+    double sum = 0, least = 1e9, most = 0;
+    for (int64_t turns = 1; turns <= kFirst + kLooks / threads + 400; ++turns) {
+      const int64_t before_ns = now_ns_;
+      LookAt([&] {
+        for (int i = 1; i <= threads; ++i) Set(kPid + i, 1000 * turns, 0, turns, InCall(SYS_read));
+      });
+      if (turns <= kFirst) continue;  // until the number of threads is known
+      const double ms = static_cast<double>(now_ns_ - before_ns) / 1e6;
+      sum += ms;
+      least = std::min(least, ms);
+      most = std::max(most, ms);
+    }
+    const double looks = kLooks / threads + 400;
+    // Four standard errors of a uniform distribution, and the first thread, which sleeps; the seed is fixed.
+    EXPECT_NEAR(sum / looks, mean_ms, 4 * mean_ms / std::sqrt(12 * looks) + 0.02 * mean_ms) << threads;
+    EXPECT_GE(least, mean_ms / 2 - 2) << threads;
+    EXPECT_LE(most, 1.5 * mean_ms + 3) << threads;
+    for (int i = 1; i <= threads; ++i) End(kPid + i);
+  }
+}
+
 TEST_F(ThreadLooksTest, ManyThreadsAreLookedAtLessOften) {
   constexpr int kSeconds = 20;
   for (const int threads : {20, 100}) {
@@ -918,6 +1028,12 @@ TEST_F(ThreadLooksTest, TheLastSnapshotHasTheWholeLifetime) {
       }
       const ThreadTime open = SumOf(Times(), "computes");
       EXPECT_LT(AllOf(open), 0.95 * open.lived_ns);
+      // For a page, which shows it at once, the open period is divided, too.
+      const TableSnapshot snapshot{};
+      WaitGraph state(snapshot);
+      const auto whole = looks_->Times({}, &state, /*with_open=*/true);
+      EXPECT_NEAR(AllOf(SumOf(*whole, "computes")), open.lived_ns, 1e3);
+      EXPECT_NEAR(RowsOf(*whole, "computes"), open.lived_ns, 1e3);
       // The process ends, or the library was detached.
       if (is_exit) {
         mapped_->header()->exit_request = 1;
@@ -1106,6 +1222,23 @@ TEST(ThreadLives, TimesOfAThreadThatEndsWhileItIsReadRemain) {
   cpu_ns = kSecond;
   lives.Read(getpid(), false);
   EXPECT_EQ(cpu_of_worker(), 6e9);
+}
+
+// Then every thread seems to have begun earlier than before.
+TEST(ThreadLives, AfterTheMachineWasSuspendedThreadsAreTheSame) {
+  int64_t asleep_ns = 0;
+  ThreadLives lives(
+      [](pid_t /*pid*/, pid_t /*thread*/, const std::string& name) -> std::string {
+        if (name == "comm") return "worker";
+        if (name == "schedstat") return "5000000000 1000000 7";
+        return "1 (worker) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1000 0 0";
+      },
+      [&asleep_ns](std::string_view /*stat*/) { return std::optional(NowNs() - 100 * kSecond - asleep_ns); });
+  for (asleep_ns = 0; asleep_ns < 30 * kSecond; asleep_ns += 10 * kSecond) {
+    lives.Read(getpid(), false);
+    ASSERT_EQ(lives.times()->threads.size(), 1u);
+    EXPECT_EQ(lives.times()->threads[0].threads, 1u);
+  }
 }
 
 TEST(ThreadLives, EachThreadHasLivedUntilItWasRead) {

@@ -25,6 +25,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "report/base/folder_names.h"
+#include "report/base/holdfast_library.h"
 #include "report/base/thread_name.h"
 #include "report/base/time_budget.h"
 #include "report/observe/outside/frozen_group.h"
@@ -51,6 +52,8 @@ constexpr int64_t kMoment = 10 * kMs;       // readings that are at most this ol
 constexpr int64_t kWaitsAnew = kMs, kWaitsAnewIfMissing = kMs / 10;
 // A thread that began this long before the first look of all has a past that nobody looked at.
 constexpr int64_t kUnseenPast = 4 * kMeanStep;
+// From the start of a process until its library starts, if the process has not executed another program before.
+constexpr int64_t kLongStart = 50 * kMs;
 // After this many looks at a thread that has not run, it is looked at again after this time.
 constexpr uint32_t kQuiet = 20, kVeryQuiet = 100;
 constexpr int64_t kQuietStep = 200 * kMs, kVeryQuietStep = 400 * kMs;
@@ -74,6 +77,8 @@ constexpr size_t kMaxBins = 240;               // of a lane
 constexpr int64_t kFirstBin = 50 * kMs;        // width
 constexpr double kWholeBin = 1000;             // in units of a bin's counts
 constexpr int64_t kModulesBelieved = kSecond;  // before they are read again
+
+constexpr int64_t kFutexWaitv = 449, kFutexWait = 455;  // not in all headers
 
 std::atomic<int> descriptors = 0;
 
@@ -191,6 +196,7 @@ class ThreadLooks::Looker {
     }
     if (looks_++ == 0 || is_resumed_) first_look_ns_ = now_ns;
     table_ = &table;
+    is_ending_ = table.RecordsNoMore();
     BeginMoment(now_ns);
     // Read before the threads' own times, which then contain at least as much: nothing unseen is invented. The kernel adds up
     // all threads for it.
@@ -207,6 +213,7 @@ class ThreadLooks::Looker {
         if (thread.is_zombie) End(&thread);
       }
     }
+    if (is_over_) return EndAll();
     struct stat info;
     // The directory has a link for each thread, and two more.
     const bool is_there = fstat(process_.tasks.get(), &info) == 0;
@@ -249,7 +256,7 @@ class ThreadLooks::Looker {
     FindUnseen();
   }
 
-  std::shared_ptr<const ThreadTimes> Times(const std::vector<RowInfo>& rows, WaitGraph* state) {
+  std::shared_ptr<const ThreadTimes> Times(const std::vector<RowInfo>& rows, WaitGraph* state, bool with_open) {
     auto times = std::make_shared<ThreadTimes>();
     times->names = names_;
     times->looks = looks_;
@@ -271,9 +278,9 @@ class ThreadLooks::Looker {
       const auto row = stack_of_row.find(what.row);
       return what.row == 0 || row == stack_of_row.end() ? kNoStack : row->second;
     };
-    for (const auto& [key, ns] : totals_) {
-      const State& what = states_[key.second];
-      times->rows.push_back({.name = key.first,
+    const auto add = [&](uint32_t name, uint32_t state, double ns) {
+      const State& what = states_[state];
+      times->rows.push_back({.name = name,
                              .does = what.does,
                              .wait = what.wait,
                              .call = what.call,
@@ -283,13 +290,21 @@ class ThreadLooks::Looker {
                              .holder_does = what.holder.does,
                              .holder_call = what.holder.call,
                              .is_free = what.holder.is_free});
+    };
+    for (const auto& [key, ns] : totals_) add(key.first, key.second, ns);
+    for (const auto& [id, thread] : threads_) {
+      if (thread.has_ended) continue;
+      ThreadTime& told = times->threads.emplace_back(thread.Told(LanesUpTo(thread)));
+      if (!with_open) continue;
+      told.lived_ns = thread.lived_ns();
+      ForOpenPeriod(thread, [&](uint32_t state, double ns) {
+        add(told.name, state, ns);
+        told.ns[static_cast<int>(states_[state].does)] += ns;
+      });
     }
     std::sort(times->rows.begin(), times->rows.end(), [](const ThreadTimeRow& a, const ThreadTimeRow& b) {
       return std::tuple(a.name, a.does, a.call, a.lock, a.stack) < std::tuple(b.name, b.does, b.call, b.lock, b.stack);
     });
-    for (const auto& [id, thread] : threads_) {
-      if (!thread.has_ended) times->threads.push_back(thread.Told(LanesUpTo(thread)));
-    }
     times->threads.insert(times->threads.end(), ended_.begin(), ended_.end());
     for (const auto& [name, sum] : sums_) times->threads.push_back(sum);
     return times;
@@ -376,6 +391,7 @@ class ThreadLooks::Looker {
     uint32_t with_holder = kRan;  // the same state; for a wait for a lock, with the holder's activity
     int64_t queued_since_ns = 0;  // has waited for a CPU at least since then; 0: has run since the last look but one
     double share_on_cpu = 1;      // of the time that the thread ran or waited for a CPU, between the last two looks
+    bool has_executed = false;    // what it did and counted before is an earlier program's
     bool is_gone = false;
     bool is_zombie = false, has_ended = false;
     // The open period: by state, not yet scaled.
@@ -394,6 +410,12 @@ class ThreadLooks::Looker {
     size_t first_bin = 0;
 
     double lived_ns() const { return static_cast<double>(last_ns - began_ns) + tail_ns; }
+    // A wait for a CPU that goes on. The kernel counts it when it ends.
+    double queued_ns() const { return queued_since_ns != 0 ? static_cast<double>(last_ns - queued_since_ns) : 0; }
+    // The time blocked of the open period.
+    double open_ns() const {
+      return lived_ns() - static_cast<double>(schedule.cpu_ns + schedule.waited_ns) - queued_ns() - blocked_ns;
+    }
     ThreadTime Told(std::vector<uint32_t> lane) const {
       ThreadTime told = time;
       told.lane = std::move(lane);
@@ -487,6 +509,12 @@ class ThreadLooks::Looker {
       thread.time.name = NameIndex(NameOf(thread));
       const int64_t now_ns = process_.now_ns();
       thread.began_ns = std::min(*began + kHalfTick, now_ns);
+      // A thread that executes a program keeps its start and its counts.
+      if (const std::optional<int64_t> executed = id == pid_ ? table_->ExecutedAt() : std::nullopt;
+          executed.has_value() && *executed > *began + kLongStart) {
+        thread.has_executed = true;
+        thread.began_ns = std::min(*executed, now_ns);
+      }
       thread.time.began_wall_ns = NowNs(CLOCK_REALTIME) - (now_ns - thread.began_ns);
       Thread& listed = threads_.emplace(id, std::move(thread)).first->second;
       LookAt(&listed);
@@ -572,6 +600,11 @@ class ThreadLooks::Looker {
       thread->is_gone = true;
       return false;
     }
+    // Executing a program ends all other threads and takes time on a CPU. What follows is that program's.
+    if (threads_.size() == 1 && thread->looks > 0 && *schedule != thread->schedule && IsOver(*table_)) {
+      is_over_ = true;
+      return true;
+    }
     const bool is_first = thread->looks++ == 0;
     const Schedule before = std::exchange(thread->schedule, *schedule);
     const uint32_t state_before = thread->state;
@@ -601,14 +634,14 @@ class ThreadLooks::Looker {
         thread->unchanged < kQuiet ? 0 : SkipFor(thread->unchanged < kVeryQuiet ? kQuietStep : kVeryQuietStep);
     if (is_first) {
       // The thread has lived at least as long as it ran and waited: its start is known only to a hundredth of a second.
-      thread->began_ns = std::min(thread->began_ns, now_ns - static_cast<int64_t>(std::min<uint64_t>(
-                                                                 schedule->cpu_ns + schedule->waited_ns, 1ULL << 60)));
+      const int64_t ran_ns =
+          static_cast<int64_t>(std::min<uint64_t>(schedule->cpu_ns + schedule->waited_ns, 1ULL << 60));
+      if (!thread->has_executed) thread->began_ns = std::min(thread->began_ns, now_ns - ran_ns);
       thread->last_ns = now_ns;
-      if (thread->began_ns < first_look_ns_ - kUnseenPast) {
+      if (thread->has_executed || thread->began_ns < first_look_ns_ - kUnseenPast) {
         // The whole past is unknown, also its CPU time: otherwise a long life hides what the looks see.
-        const auto ran = static_cast<double>(schedule->cpu_ns + schedule->waited_ns);
         Give(thread, unknown_state_, thread->lived_ns());
-        thread->blocked_ns += std::max(0.0, thread->lived_ns() - ran);
+        thread->blocked_ns += thread->lived_ns() - static_cast<double>(ran_ns);
         thread->closed_ns = thread->lived_ns();
         thread->cpu_ns = schedule->cpu_ns;
         thread->waited_ns = schedule->waited_ns;
@@ -687,11 +720,7 @@ class ThreadLooks::Looker {
     thread->cpu_ns = thread->schedule.cpu_ns;
     thread->waited_ns = thread->schedule.waited_ns;
     thread->time.lived_ns = thread->lived_ns();
-    // The kernel counts a wait for a CPU when it ends.
-    const double queued =
-        thread->queued_since_ns != 0 ? static_cast<double>(thread->last_ns - thread->queued_since_ns) : 0;
-    const double blocked =
-        thread->lived_ns() - static_cast<double>(thread->cpu_ns + thread->waited_ns) - queued - thread->blocked_ns;
+    const double queued = thread->queued_ns(), blocked = thread->open_ns();
     if (is_last && queued > thread->queued_given_ns) {
       Give(thread, wants_cpu_, queued - thread->queued_given_ns);
       thread->queued_given_ns = queued;
@@ -699,11 +728,7 @@ class ThreadLooks::Looker {
     if (blocked <= 0) return;
     const double share = std::min(1.0, blocked / (thread->lived_ns() - thread->closed_ns));
     if (!is_last && !IsEnough(*thread, share)) return;
-    if (thread->credited_ns > 0) {
-      for (const auto& [state, ns] : thread->credits) Give(thread, state, ns * blocked / thread->credited_ns);
-    } else {
-      Give(thread, unknown_state_, blocked);
-    }
+    ForBlocked(*thread, blocked, [&](uint32_t state, double ns) { Give(thread, state, ns); });
     thread->closed_ns = thread->lived_ns();
     thread->blocked_ns += blocked;
     thread->credits.clear();
@@ -711,12 +736,31 @@ class ThreadLooks::Looker {
     thread->looks_of_period = thread->looks_at_blocked = 0;
   }
 
+  // Divides time blocked as the looks of the open period say.
+  template <typename Use>
+  void ForBlocked(const Thread& thread, double blocked, Use use) const {
+    if (thread.credited_ns > 0) {
+      for (const auto& [state, ns] : thread.credits) use(state, ns * blocked / thread.credited_ns);
+    } else {
+      use(unknown_state_, blocked);
+    }
+  }
+
+  // What Close would give if this was the thread's last period.
+  template <typename Use>
+  void ForOpenPeriod(const Thread& thread, Use use) const {
+    use(on_cpu_, static_cast<double>(thread.schedule.cpu_ns - thread.cpu_ns));
+    const auto waited = static_cast<double>(thread.schedule.waited_ns - thread.waited_ns);
+    use(wants_cpu_, std::max(0.0, waited + thread.queued_ns() - thread.queued_given_ns));
+    if (const double blocked = thread.open_ns(); blocked > 0) ForBlocked(thread, blocked, use);
+  }
+
   // The end was at some time since the last look: half of that time is counted. If the thread ran at the last look, nobody
   // knows how much of the rest it ran.
   void End(Thread* thread) {
     if (thread->looks == 0 || std::exchange(thread->has_ended, true)) return;
-    // The end of the process may be noticed late.
-    const int64_t longest = ended_process_ ? kSecond : INT64_MAX;
+    // The end of the process may be noticed late, and its exit waits for us.
+    const int64_t longest = ended_process_ ? kSecond : is_ending_ ? kLongestMeanStep : INT64_MAX;
     thread->tail_ns = static_cast<double>(std::min(process_.now_ns() - thread->last_ns, longest)) / 2;
     if (thread->state != kRan && !is_resumed_ && !is_paused_) {
       Credit(thread, thread->with_holder, thread->tail_ns);
@@ -757,7 +801,8 @@ class ThreadLooks::Looker {
     const std::optional<int64_t> of_process = ended_process_ ? std::nullopt : process_.cpu_ns();
     if (!of_process.has_value()) return;
     const auto first = threads_.find(pid_);
-    const bool since_start = first != threads_.end() && first->second.began_ns >= first_look_ns_ - kUnseenPast;
+    const bool since_start = first != threads_.end() && !first->second.has_executed &&
+                             first->second.began_ns >= first_look_ns_ - kUnseenPast;
     unseen_before_ = since_start ? 0 : std::max(0.0, static_cast<double>(*of_process - SeenCpuNs()));
   }
 
@@ -780,6 +825,8 @@ class ThreadLooks::Looker {
       return unknown_state_;
     }
     if (doing.runs) return kRan;
+    // At the process's end the library waits for the last snapshot: the program does nothing then.
+    if (is_ending_ && doing.state.call == SYS_futex && IsInLibrary(doing.pc)) return unknown_state_;
     thread->is_zombie = doing.has_ended;
     State state = doing.state;
     if (state.does == ThreadDoes::kUnknown) return unknown_state_;
@@ -834,7 +881,10 @@ class ThreadLooks::Looker {
     const bool is_stopped = letter == 'T' || letter == 't';
     if (in_call) {
       state.does = is_stopped ? ThreadDoes::kStopped : DoesOf(state.call);  // during the call
-      if (!is_stopped && (state.call == SYS_futex || state.call == SYS_restart_syscall)) FindWait(thread, &state);
+      const bool is_futex = state.call == SYS_futex || state.call == kFutexWaitv || state.call == kFutexWait ||
+                            state.call == SYS_restart_syscall;
+      // A custom lock may sleep or poll until it is free.
+      if (!is_stopped && (is_futex || HasCustomLocks())) FindWait(thread, !is_futex, &state);
     } else if (letter == 'R') {
       doing.runs = true;
     } else if (letter == 'Z' || letter == 'X') {
@@ -921,21 +971,35 @@ class ThreadLooks::Looker {
     return name_end != nullptr && name_end[1] == ' ' ? name_end[2] : '?';
   }
 
+  void ReadWaits() {
+    if (waits_.has_value()) return;
+    waits_.emplace();
+    waits_read_ns_ = process_.now_ns();
+    for (const OngoingWaitInfo& wait : table_->OngoingNow()) {
+      OngoingWaitInfo& known = waits_->emplace(wait.thread_id, wait).first->second;
+      if (wait.start_ns > known.start_ns) known = wait;  // in a signal handler, during another wait
+      has_custom_ = has_custom_ || wait.kind == WaitKind::kCustom;
+    }
+  }
+
+  // Whether the program has ever been seen to wait for a custom lock. Reads the waits at least once a second.
+  bool HasCustomLocks() {
+    if (!has_custom_ && process_.now_ns() >= next_custom_ns_) {
+      next_custom_ns_ = process_.now_ns() + kSecond;
+      ReadWaits();
+    }
+    return has_custom_;
+  }
+
   // The waits are read again for a thread that began to wait since, or may have: otherwise waits as short as a look at all
   // threads would be missing.
-  void FindWait(const Thread& thread, State* state) {
+  void FindWait(const Thread& thread, bool only_custom, State* state) {
     const int64_t age_ns = waits_.has_value() ? process_.now_ns() - waits_read_ns_ : 0;
-    if (age_ns > kWaitsAnew || (age_ns > kWaitsAnewIfMissing && !waits_->contains(thread.time.id))) waits_.reset();
-    if (!waits_.has_value()) {
-      waits_.emplace();
-      waits_read_ns_ = process_.now_ns();
-      for (const OngoingWaitInfo& wait : table_->OngoingNow()) {
-        OngoingWaitInfo& known = waits_->emplace(wait.thread_id, wait).first->second;
-        if (wait.start_ns > known.start_ns) known = wait;  // in a signal handler, during another wait
-      }
-    }
+    const bool is_missing = !only_custom && age_ns > kWaitsAnewIfMissing && !waits_->contains(thread.time.id);
+    if (age_ns > kWaitsAnew || is_missing) waits_.reset();
+    ReadWaits();
     const auto found = waits_->find(thread.time.id);
-    if (found == waits_->end()) return;
+    if (found == waits_->end() || (only_custom && found->second.kind != WaitKind::kCustom)) return;
     state->wait = found->second.kind;
     state->lock = found->second.lock;
     state->row = found->second.place;
@@ -1019,6 +1083,14 @@ class ThreadLooks::Looker {
   bool IsInModule(uint64_t pc) const {
     return std::any_of(modules_.begin(), modules_.end(),
                        [pc](const ModuleInfo& module) { return pc >= module.start && pc < module.end; });
+  }
+
+  bool IsInLibrary(uint64_t pc) {
+    if (!process_.memory.has_value() || process_.memory->is_denied()) return false;
+    KnowModules();
+    return std::any_of(modules_.begin(), modules_.end(), [pc](const ModuleInfo& module) {
+      return pc >= module.start && pc < module.end && IsHoldfastLibrary(module.path);
+    });
   }
 
   // Reads the modules again after a walk has left them, at most once a second.
@@ -1155,6 +1227,8 @@ class ThreadLooks::Looker {
   double mean_cost_ns_ = 0, mean_looked_at_ = 0;
   uint64_t looks_ = 0, most_unlisted_ = 0;
   bool ended_process_ = false;
+  bool is_over_ = false;                     // found during a look: see IsOver
+  bool is_ending_ = false;                   // of this look: see TableFile::RecordsNoMore
   bool any_ran_ = true, is_frozen_ = false;  // in the last look
   int64_t next_frozen_ns_ = 0;
   bool is_paused_ = false, is_resumed_ = false;  // the latter: during the first look after a pause
@@ -1164,6 +1238,8 @@ class ThreadLooks::Looker {
   int64_t moment_ns_ = 0;                                                // the start of this moment
   std::optional<absl::flat_hash_map<uint32_t, OngoingWaitInfo>> waits_;  // by thread, of this moment
   int64_t waits_read_ns_ = 0;
+  bool has_custom_ = false;
+  int64_t next_custom_ns_ = 0;
   absl::flat_hash_map<std::pair<uint64_t, WaitKind>, HolderDoes> holders_;  // by lock, of this moment
   CountedFile first_stat_;                                                  // of the first thread
   std::optional<bool> may_be_stopped_, is_frozen_now_;                      // of this moment
@@ -1229,8 +1305,9 @@ void ThreadLooks::ReadNoMoreMemory(uid_t of_user) { looker_->ReadNoMoreMemory(of
 void ThreadLooks::Pause(const TableFile& table) { looker_->Pause(table); }
 void ThreadLooks::Resume() { looker_->Resume(); }
 void ThreadLooks::ClosePeriod(const TableFile& table) { looker_->ClosePeriod(table, table.RecordsNoMore()); }
-std::shared_ptr<const ThreadTimes> ThreadLooks::Times(const std::vector<RowInfo>& rows, WaitGraph* state) {
-  return looker_->Times(rows, state);
+std::shared_ptr<const ThreadTimes> ThreadLooks::Times(const std::vector<RowInfo>& rows, WaitGraph* state,
+                                                      bool with_open) {
+  return looker_->Times(rows, state, with_open);
 }
 
 }  // namespace holdfast

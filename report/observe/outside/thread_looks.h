@@ -131,9 +131,10 @@ class ThreadLooks {
   void Resume();
   // Looks, and closes a period.
   void ClosePeriod(const TableFile& table);
-  // Returns what is known up to the end of the last period. `rows`: of a snapshot that was just taken. Adds stacks to its
-  // `state`, so that ThreadTimeRow::stack is an index there.
-  std::shared_ptr<const ThreadTimes> Times(const std::vector<RowInfo>& rows, WaitGraph* state);
+  // Returns what is known up to the end of the last period. `rows`: of a snapshot that was taken after that, or a new wait has
+  // no stack. Adds stacks to its `state`, so that ThreadTimeRow::stack is an index there. `with_open`: also divides periods that
+  // go on, so that all parts add up to the lifetime, but a part may shrink later.
+  std::shared_ptr<const ThreadTimes> Times(const std::vector<RowInfo>& rows, WaitGraph* state, bool with_open = false);
 
  private:
   class Looker;

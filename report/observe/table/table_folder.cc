@@ -364,10 +364,18 @@ bool TableFile::RecordsNoMore() const {
   return (Field<uint32_t>(file_.get(), offsetof(TableHeader, profiles), 0) & kDetachedBit) != 0 ||
          Field<uint32_t>(file_.get(), offsetof(TableHeader, exit_request), 0) != 0;
 }
-bool TableFile::WantsWall() const { return Field<uint32_t>(file_.get(), offsetof(TableHeader, wall), 0) != 0; }
+bool TableFile::WantsWall() const {
+  return Field<uint32_t>(file_.get(), offsetof(TableHeader, wall), 0) != 0 &&
+         (Field<uint32_t>(file_.get(), offsetof(TableHeader, profiles), 0) & kDetachedBit) == 0;
+}
 bool TableFile::SetWall(bool wanted) const {
   WriteWord(offsetof(TableHeader, wall), wanted ? 1 : 0);
-  return WantsWall() == wanted;
+  return (Field<uint32_t>(file_.get(), offsetof(TableHeader, wall), 0) != 0) == wanted;
+}
+std::optional<int64_t> TableFile::ExecutedAt() const {
+  const bool is_attached = (Field<uint32_t>(file_.get(), offsetof(TableHeader, profiles), 0) & kAttachedBit) != 0;
+  if (is_attached || owner_.start_monotonic_ns == 0 || !SharesOurClock(owner_)) return std::nullopt;
+  return owner_.start_monotonic_ns;
 }
 std::vector<OngoingWaitInfo> TableFile::OngoingNow() const { return ReadOngoingNow(file_.get()); }
 

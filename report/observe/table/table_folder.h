@@ -102,7 +102,9 @@ class TableFile {
   bool WantsResident() const;
   // The same for the kind `wall`, for which the exporter looks at all threads.
   bool SetWall(bool wanted) const;
-  bool WantsWall() const;
+  bool WantsWall() const;  // false after a detach
+  // When the process executed this program, by our CLOCK_MONOTONIC. Nothing: not known, as after an attach.
+  std::optional<int64_t> ExecutedAt() const;
   // The process ends, or the library was detached: the next snapshot may be the last one.
   bool RecordsNoMore() const;
   // Returns whether the table's process is a subreaper.
