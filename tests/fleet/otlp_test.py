@@ -69,6 +69,25 @@ class Otlp(FleetTest):
         self.assertEqual(burnt("cpu"), burnt("samples") * 1e6)
         self.assertEqual(server.of("process_cpu")[0].profile.period_type, "process_cpu/nanoseconds")  # the family
 
+    def test_the_time_of_threads_arrives(self):
+        server = StandIn(self)
+        program = self.burn()
+        ran = self.run_tool("set", "--tables", self.tables, str(program.pid), "wall=on")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        pusher = self.push(server.url)
+
+        def spent(state):
+            samples = [sample for one in server.of("wall") for sample in one.profile.samples]
+            return sum(sample.values[0] for sample in samples if sample.labels.get("state") == state)
+
+        eventually(lambda: spent("cpu") > 100e6, "a tenth of a second on a CPU is reported")
+        self.assertEqual(server.refused, [])
+        one = server.of("wall")[-1].profile
+        self.assertEqual(one.types, ["wall/nanoseconds"])
+        self.assertTrue(all("thread" in sample.labels for sample in one.samples), one.samples)
+        program.communicate(b"\n\n")
+        self.assertEqual(pusher.stop(), 0)
+
     def test_what_is_sent_again_has_the_same_id(self):
         server = StandIn(self)
         program = self.start()

@@ -129,6 +129,26 @@ class Profiles(PushTest):
         more_arrive()
         self.assertLess(server.total("wall", "wall") - before, threads * 1.05 * (time.monotonic_ns() - start))
 
+    def test_the_time_of_threads_until_the_end_of_the_process(self):
+        server = StandIn(self)
+        burner = self.burn()
+        ran = self.run_tool("set", "--tables", self.tables, str(burner.pid), "wall=on")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.push(server, every="1h")
+        # The first report begins the looks; the next one is that of the end.
+        eventually(lambda: len(server.of("threads")) + len(server.of("memory")) > 0, "the first report")
+        self.assertEqual(server.of("wall"), [])
+
+        def used():
+            with open("/proc/%d/stat" % burner.pid) as stat:
+                return int(stat.read().rpartition(")")[2].split()[11]) / os.sysconf("SC_CLK_TCK")
+
+        start = used()
+        eventually(lambda: used() > start + 0.5, "it computes")
+        burner.kill()
+        burner.wait()
+        eventually(lambda: server.total("wall", "wall") > 0.3e9, "the threads' time")
+
     def test_types_are_those_of_go(self):
         server = StandIn(self)
         self.start().step()

@@ -31,9 +31,11 @@ absl::StatusOr<ProcessState> LiveObservers::Observe(const ProcessTable& process,
   const bool maps = file == static_cast<int>(ProfileKind::kMap), resident = file == kResidentFile;
   const bool threads = maps || file == static_cast<int>(ProfileKind::kThreads);
   if (file == kWallFile) {
+    if (absl::Status looked = ticker_->ClosePeriod(process); !looked.ok()) return looked;
     absl::StatusOr<ProcessState> state = holdfast::Observe(process.table, {});
     if (!state.ok()) return state;
-    const absl::Status looked = ticker_.AddTo(process, &*state);
+    // Whole, so that the difference of two answers has the time between them.
+    const absl::Status looked = ticker_->AddTo(process, ThreadTicker::Sums::kWhole, &*state);
     return looked.ok() ? std::move(state) : absl::StatusOr<ProcessState>(looked);
   }
   if (!threads && !resident) return holdfast::Observe(process.table, {});

@@ -1,6 +1,6 @@
 // Observes running processes for servers that answer requests.
 //
-//   LiveObservers observers;
+//   LiveObservers observers(&ticker);
 //   absl::StatusOr<ProcessState> state = observers.Observe(process, kResidentFile);
 //
 // Keeps an observer per process, which remembers between requests: the most that libc had mapped never decreases, and
@@ -23,6 +23,9 @@ namespace holdfast {
 
 class LiveObservers {
  public:
+  // `ticker` must outlive this object.
+  explicit LiveObservers(ThreadTicker* ticker) : ticker_(ticker) {}
+
   // Finds out what a file of this kind needs (index into kFileKinds). For kResidentFile and kWallFile, returns an error if
   // that profile is not enabled or cannot be made at this moment.
   absl::StatusOr<ProcessState> Observe(const ProcessTable& process, int file);
@@ -40,7 +43,7 @@ class LiveObservers {
   };
   std::shared_ptr<Locked> Find(const ProcessTable& process);
 
-  ThreadTicker ticker_;
+  ThreadTicker* const ticker_;
   std::mutex mutex_;  // guards what follows
   std::map<std::string, Place> processes_;
   uint64_t turns_ = 0;

@@ -24,7 +24,7 @@ ThreadTicker::~ThreadTicker() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::Status ThreadTicker::AddTo(const ProcessTable& process, ProcessState* state) {
+absl::Status ThreadTicker::ClosePeriod(const ProcessTable& process) {
   if (!process.table.WantsWall()) {
     return absl::FailedPreconditionError(fmt::format(
         "{}: the time of threads is not recorded. Switch it on with: holdfast set {} wall=on, or run --wall",
@@ -36,7 +36,7 @@ absl::Status ThreadTicker::AddTo(const ProcessTable& process, ProcessState* stat
     absl::StatusOr<FileDescriptor> folder = OpenFolder(process.folder);
     absl::StatusOr<TableFile> table =
         folder.ok() ? TableFile::Open(*folder, process.table.name()) : absl::StatusOr<TableFile>(folder.status());
-    if (!table.ok() || !process.pid.has_value()) {
+    if (!table.ok() || !process.pid.has_value() || table->liveness() == Liveness::kDead) {
       watched_.erase(process.table.key());
       return !table.ok() ? table.status() : absl::NotFoundError("the process is not visible");
     }
@@ -44,9 +44,17 @@ absl::Status ThreadTicker::AddTo(const ProcessTable& process, ProcessState* stat
   }
   watched->asked_ns = NowNs();
   watched->looks.ClosePeriod(watched->table);
-  state->thread_times = watched->looks.Times(state->table->rows, &state->waits);
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   changed_.notify_all();
+  return absl::OkStatus();
+}
+
+absl::Status ThreadTicker::AddTo(const ProcessTable& process, Sums sums, ProcessState* state) {
+  const std::lock_guard lock(mutex_);
+  const auto watched = watched_.find(process.table.key());
+  if (watched == watched_.end()) return absl::NotFoundError("the process is not visible");
+  state->thread_times =
+      watched->second->looks.Times(state->table->rows, &state->waits, /*with_open=*/sums == Sums::kWhole);
   return absl::OkStatus();
 }
 
@@ -58,6 +66,11 @@ void ThreadTicker::Run() {
       return now_ns - one.second->asked_ns > kForgottenAfter || !one.second->table.WantsWall();
     });
     for (auto& [key, watched] : watched_) {
+      // The program may give up its rights; then its memory is not read with ours.
+      if (const int64_t now_ns = NowNs(); now_ns >= watched->next_rights_ns) {
+        watched->next_rights_ns = now_ns + kSecond;
+        if (const auto rights = watched->table.ReadWith()) watched->looks.ReadNoMoreMemory(rights->user);
+      }
       watched->looks.Look(watched->table);
       next_ns = std::min(next_ns, watched->looks.next_ns());
     }

@@ -1,10 +1,12 @@
 // Looks at the threads of running processes for servers and pushers, in a thread of its own.
 //
 //   ThreadTicker ticker;
-//   ticker.AddTo(process, &state);    the first call begins to look at the process's threads; later ones have more
+//   ticker.ClosePeriod(process);             the first call begins to look at the process's threads
+//   state = Observe(process.table, …);       later, so that it has the stacks of all waits that the looks saw
+//   ticker.AddTo(process, ThreadTicker::Sums::kOnlyGrow, &state);
 //
-// What a process did before the first call is not seen. A process is forgotten when nobody has asked for ten minutes.
-// Any thread.
+// What a process did before the first call is not seen. A process is forgotten when nobody has asked for ten minutes; one that
+// has ended remains until then, so that its last period can be told. Any thread.
 #ifndef HOLDFAST_REPORT_FLEET_LIVE_THREAD_TICKER_H_
 #define HOLDFAST_REPORT_FLEET_LIVE_THREAD_TICKER_H_
 
@@ -29,8 +31,11 @@ class ThreadTicker {
   ThreadTicker(const ThreadTicker&) = delete;
   ThreadTicker& operator=(const ThreadTicker&) = delete;
 
-  // Error: the process does not request the kind `wall`, or is not visible.
-  absl::Status AddTo(const ProcessTable& process, ProcessState* state);
+  // Looks at all threads now. Error: the process does not request the kind `wall`, or is not visible.
+  absl::Status ClosePeriod(const ProcessTable& process);
+  // Adds what was known then. kWhole: see ThreadLooks::Times, `with_open`. Error: there was no successful ClosePeriod.
+  enum class Sums : uint8_t { kOnlyGrow, kWhole };
+  absl::Status AddTo(const ProcessTable& process, Sums sums, ProcessState* state);
 
  private:
   struct Watched {
@@ -38,7 +43,7 @@ class ThreadTicker {
         : table(std::move(its_table)), looks(LookedAtProcess::Of(pid, !table.owner().IsOfOurNamespace())) {}
     TableFile table;
     ThreadLooks looks;
-    int64_t asked_ns = 0;
+    int64_t asked_ns = 0, next_rights_ns = 0;
   };
   void Run();
 

@@ -162,6 +162,8 @@ bool Collector::Report(Watched* watched) {
     ReportAgain(watched);
     return true;
   }
+  // Earlier than the snapshot, which then has the stacks of all waits. A failure leaves the kind out.
+  if (table.WantsWall()) (void)ticker_.ClosePeriod(watched->table);
   absl::StatusOr<TableSnapshot> snapshot = table.TakeSnapshot();
   // Otherwise the table is being created, or is damaged; then the exporter reports it.
   return !snapshot.ok() || ReportNow(watched, records, *std::move(snapshot));
@@ -198,7 +200,7 @@ void Collector::ReportResident(Watched* watched, const ProcessState& state) {
 }
 
 void Collector::ReportWall(Watched* watched, ProcessState* state) {
-  if (watched->ended || !ticker_.AddTo(watched->table, state).ok()) return;
+  if (!ticker_.AddTo(watched->table, ThreadTicker::Sums::kOnlyGrow, state).ok()) return;
   Profile now = BuildWallProfile(*state);
   // New looks begin at zero: what the earlier ones had seen is no base for them.
   const int64_t since_ns = state->thread_times->lane_start_wall_ns;

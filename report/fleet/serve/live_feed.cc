@@ -13,7 +13,6 @@
 #include "report/builder/describe_scan.h"
 #include "report/builder/profile_builder.h"
 #include "report/fleet/live/live_process.h"
-#include "report/fleet/live/thread_ticker.h"
 #include "report/observe/observe.h"
 #include "report/page/report_builder.h"
 #include "report/profile/lock_record_limits.h"
@@ -40,8 +39,8 @@ uint64_t FingerprintOf(const ProcessState& state) {
 
 class LiveFeeds::Feed {
  public:
-  Feed(std::shared_ptr<Names> names, GrowthWatch* growth, HolderSearches* holders)
-      : names_(std::move(names)), growth_(growth), holders_(holders) {}
+  Feed(std::shared_ptr<Names> names, GrowthWatch* growth, HolderSearches* holders, ThreadTicker* ticker)
+      : names_(std::move(names)), growth_(growth), holders_(holders), ticker_(ticker) {}
 
   absl::StatusOr<LiveAnswer> Now(const ProcessTable& process) {
     const std::lock_guard lock(mutex_);  // concurrent requests wait here for the same answer
@@ -50,11 +49,11 @@ class LiveFeeds::Feed {
     if (answer_.data != nullptr && held.number == held_ && Clock::now() < asked_ + answer_.pace * 4 / 5) return answer_;
     const Clock::time_point asked = Clock::now();
     const int64_t begin = NowNs(CLOCK_THREAD_CPUTIME_ID);
-    const bool has_looks = process.table.WantsWall();
+    const bool has_looks = ticker_ != nullptr && process.table.WantsWall() && ticker_->ClosePeriod(process).ok();
     absl::StatusOr<ProcessState> state = observer_.Observe(
         process.table, {.waits = true, .threads = ThreadsWanted::kYes, .has_looks = has_looks, .mappings = true});
     if (!state.ok()) return state.status();
-    if (has_looks) (void)ticker_.AddTo(process, &*state);  // a failure leaves the kind out
+    if (has_looks) (void)ticker_->AddTo(process, ThreadTicker::Sums::kWhole, &*state);  // a failure leaves the kind out
     uint64_t growth_version = 0;
     const std::vector<WatchedGrowth> growths =
         growth_ == nullptr ? std::vector<WatchedGrowth>() : growth_->OfOne(process, &growth_version);
@@ -119,9 +118,9 @@ class LiveFeeds::Feed {
   const std::shared_ptr<Names> names_;  // shared by all, because processes have most files in common
   GrowthWatch* const growth_;
   HolderSearches* const holders_;
+  ThreadTicker* const ticker_;
   std::mutex mutex_;  // guards what follows
   ProcessObserver observer_;
-  ThreadTicker ticker_;
   LiveAnswer answer_;
   uint64_t fingerprint_ = 0, answers_ = 0, held_ = 0;
   bool is_whole_ = false;  // no source line is missing for lack of time
@@ -147,7 +146,7 @@ absl::StatusOr<LiveAnswer> LiveFeeds::Of(const ProcessTable& process) {
     if (place.feed == nullptr) {
       std::shared_ptr<Names> names = names_.lock();
       if (names == nullptr) names_ = names = std::make_shared<Names>(kFilesBelieved);
-      place.feed = std::make_shared<Feed>(std::move(names), growth_, holders_);
+      place.feed = std::make_shared<Feed>(std::move(names), growth_, holders_, ticker_);
     }
     place.asked = Clock::now();
     feed = place.feed;

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "report/daemon/find_tables.h"
 #include "report/fleet/live/live_process.h"
+#include "report/fleet/live/thread_ticker.h"
 #include "report/fleet/serve/growth_watch.h"
 #include "report/fleet/serve/holder_searches.h"
 
@@ -40,13 +41,13 @@ class LiveFeeds {
   static constexpr int kPaceOfCost = 100;  // the pace is at least this many times the cost of an answer
   static constexpr size_t kMaxFeeds = 32;
 
-  // `growth`: tells whether the processes grow. `holders`: what holds their memory, if somebody has asked for that. Both
-  // must outlive this object. Null: not shown.
-  explicit LiveFeeds(GrowthWatch* growth, HolderSearches* holders = nullptr,
+  // `growth`: tells whether the processes grow. `holders`: what holds their memory, if somebody has asked for that.
+  // `ticker`: looks at their threads. All must outlive this object. Null: not shown.
+  explicit LiveFeeds(GrowthWatch* growth, HolderSearches* holders = nullptr, ThreadTicker* ticker = nullptr,
                      std::chrono::milliseconds forget_after = std::chrono::seconds(60))
-      : growth_(growth), holders_(holders), forget_after_(forget_after) {}
+      : growth_(growth), holders_(holders), ticker_(ticker), forget_after_(forget_after) {}
   explicit LiveFeeds(std::chrono::milliseconds forget_after = std::chrono::seconds(60))
-      : LiveFeeds(nullptr, nullptr, forget_after) {}
+      : LiveFeeds(nullptr, nullptr, nullptr, forget_after) {}
   ~LiveFeeds();
 
   absl::StatusOr<LiveAnswer> Of(const ProcessTable& process);
@@ -65,6 +66,7 @@ class LiveFeeds {
 
   GrowthWatch* const growth_;
   HolderSearches* const holders_;
+  ThreadTicker* const ticker_;
   const std::chrono::milliseconds forget_after_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "report/fleet/live/live_process.h"
+#include "report/fleet/live/thread_ticker.h"
 #include "report/fleet/serve/growth_watch.h"
 #include "report/fleet/serve/holder_searches.h"
 #include "report/fleet/serve/live_feed.h"
@@ -39,10 +40,11 @@ class LiveService {
 
   const ProcessChoice choice_;
   const std::string address_;  // where we listen, for clients that send no Host
-  PprofEndpoints pprof_;
+  ThreadTicker ticker_;        // must outlive what follows
+  PprofEndpoints pprof_{&ticker_};
   GrowthWatch growth_;      // must outlive the feeds
   HolderSearches holders_;  // as well
-  LiveFeeds feeds_{&growth_, &holders_};
+  LiveFeeds feeds_{&growth_, &holders_, &ticker_};
 };
 
 }  // namespace holdfast

@@ -27,6 +27,9 @@ HttpResponse PprofError(int status, std::string_view text);
 
 class PprofEndpoints {
  public:
+  // `ticker` must outlive this object.
+  explicit PprofEndpoints(ThreadTicker* ticker) : observers_(ticker) {}
+
   // `name`: the path after /debug/pprof/.
   HttpResponse Answer(const ProcessTable& process, std::string_view name, const HttpRequest& request);
 
