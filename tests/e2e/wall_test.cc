@@ -9,6 +9,7 @@
 #include <functional>
 #include <sstream>
 
+#include "tests/support/control_group.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
@@ -122,6 +123,29 @@ TEST_F(Wall, StatesAddUpToTheLifetimeAndAreThoseOfTheFunctions) {
   EXPECT_THAT(locks.out, ContainsRegex("holders +asleep ")) << locks.Describe();
   const RunResult json = RunTool({"locks", "--format", "json", out()});
   EXPECT_THAT(json.out, ContainsRegex("\"holder_sleep_ns\": *[1-9]")) << json.Describe();
+  // The looks are not in the file, so no error is stated.
+  const RunResult top = RunTool({"top", "--kind", "wall", "--error", out(), "--color", "never"});
+  EXPECT_TRUE(top.exited(0)) << top.Describe();
+  EXPECT_THAT(top.out, ::testing::Not(HasSubstr("±"))) << top.Describe();
+}
+
+TEST_F(Wall, WithoutRecordedLocksNothingIsSaidAboutThem) {
+  Running running(CommandFor(Launch::kPreload, {"known_wall", "0", "2"}, {{"wall", "yes"}, {"lock-interval", "0"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  RunResult table;
+  const auto is_seen = [&] {
+    RunTool({"dump", std::to_string(running.pid()), "--tables", tables()});
+    const std::vector<Decoded> files = Newest(out(), "wall");
+    if (files.empty()) return false;
+    table = RunTool({"threads", out(), "--color", "never"});
+    return Decoded(files[0]).SumAny("LookUp")["wall"] > 0;
+  };
+  EXPECT_TRUE(Eventually(is_seen, 60)) << AllSummaries();
+  EXPECT_THAT(table.out, HasSubstr("\nnote     waits for locks were not always recorded (--lock-interval 0"))
+      << table.Describe();
+  EXPECT_THAT(table.out, ::testing::Not(HasSubstr("waiting for a lock"))) << table.Describe();
+  running.Write("\n");
+  running.Wait();
 }
 
 TEST_F(Wall, OnOneCpuTheWaitForItIsShown) {
@@ -215,6 +239,26 @@ TEST_F(Wall, OfAProgramThatRootRunsAsAnotherUserIsKnown) {
   EXPECT_TRUE(Settled());
 }
 
+// Its table is read as nobody then.
+TEST_F(Wall, OfAProgramInAnotherRootIsKnown) {
+  if (!IsRoot()) GTEST_SKIP() << "needs root for chroot";
+  Running running(CommandFor(Launch::kPreload, {"changes_itself"}, {{"heap-interval", "1"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  running.Write("root /\n");
+  ASSERT_TRUE(running.WaitForOutput("done 1"));
+  const std::string pid = std::to_string(running.pid());
+  const RunResult on = RunTool({"set", pid, "wall=on", "--tables", tables()});
+  ASSERT_TRUE(on.exited(0)) << on.Describe();
+  const auto is_seen = [&] {
+    RunTool({"dump", pid, "--tables", tables()});
+    const std::vector<Decoded> files = Newest(out(), "wall");
+    return !files.empty() && SumOf(files[0], "", "io") > 0;
+  };
+  EXPECT_TRUE(Eventually(is_seen, 60)) << AllSummaries();
+  running.CloseInput();
+  running.Wait();
+}
+
 TEST_F(Wall, ThreadsBeginsWithWhatMatters) {
   const RunResult result = RunUntilSeen();
   ASSERT_TRUE(result.exited(0)) << result.Describe();
@@ -274,6 +318,35 @@ TEST_F(Wall, AThreadThatIsStoppedInsideASystemCallIsStopped) {
   running.Signal(SIGCONT);
   running.Write("\n");
   running.Wait();
+}
+
+TEST_F(Wall, AFrozenProgramIsStopped) {
+  bool is_possible = false;
+  for (const bool is_v2 : {false, true}) {
+    Running running(CommandFor(Launch::kPreload, {"known_wall", "0", "1"}, {{"wall", "yes"}}));
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    const ControlGroup group(running.pid(), is_v2);
+    if (group.has_process()) {
+      is_possible = true;
+      const std::string name = "." + std::to_string(running.pid()) + ".";
+      const auto is_seen = [&](const std::string& state) {
+        RunTool({"dump", std::to_string(running.pid()), "--tables", tables()});
+        double ns = 0;
+        for (const Decoded& file : Newest(out(), "wall")) {
+          if (file.path.find(name) != std::string::npos) ns += SumOf(file, "", state);
+        }
+        return ns > 0;
+      };
+      EXPECT_TRUE(Eventually([&] { return is_seen(""); }, 60)) << AllSummaries();
+      group.Freeze(true);
+      EXPECT_TRUE(Eventually([&] { return group.is_frozen(); }));
+      EXPECT_TRUE(Eventually([&] { return is_seen("stopped"); }, 60)) << AllSummaries();
+      group.Freeze(false);
+    }
+    running.Write("\n");
+    running.Wait();
+  }
+  if (!is_possible) GTEST_SKIP() << "no control group can be made here";
 }
 
 TEST_F(Wall, WithoutItThreadsHaveNamesLifetimesAndWaitsForLocks) {
