@@ -246,12 +246,20 @@ bool ExecutableFile::ReadSymbolsOf(long file, bool has_plain_names, Entries want
     if (symbols.sh_type != SHT_SYMTAB || symbols.sh_entsize != sizeof(Elf64_Sym) || symbols.sh_link >= sections.count())
       continue;
     const Elf64_Shdr& names = sections[symbols.sh_link];
+    const SymbolReading how = HowToReadSymbols(symbols.sh_size, names.sh_size, has_plain_names, wanted);
     if ((names.sh_flags & SHF_COMPRESSED) != 0 || (symbols.sh_flags & SHF_COMPRESSED) != 0 ||
-        names.sh_size > kLargestSection || symbols.sh_size > kLargestSection ||
-        !MayReadSymbols(symbols.sh_size, names.sh_size, has_plain_names, wanted))
+        names.sh_size > kLargestSection || symbols.sh_size > kLargestSection || how == SymbolReading::kNone)
       return false;
     const uint64_t file_bytes = BytesOf(file);
     if (!IsWithin(symbols, file_bytes) || !IsWithin(names, file_bytes)) return false;
+    if (how == SymbolReading::kGlobal) {
+      const auto read = [](void* context, uint64_t offset, void* to, size_t bytes) {
+        return ReadAt(*static_cast<const long*>(context), offset, to, bytes);
+      };
+      if (found_.Search(symbols, names, read, &file) != AllocatorSymbols::Result::kDone) return false;
+      *list = found_.list();
+      return true;
+    }
     if (file == file_ && is_running_ && MapTables(symbols, names, list)) return true;
     memory_bytes_ = symbols.sh_size + names.sh_size + 1;  // ends with a zero
     memory_ = MapAnonymous(memory_bytes_, kPopulate);

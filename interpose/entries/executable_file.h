@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sampler/entries/allocator_symbols.h"
 #include "sampler/entries/entry_plan.h"
 
 namespace holdfast {
@@ -20,8 +21,10 @@ class ExecutableFile {
   bool Open(const Elf64_Phdr* segments, size_t count, uintptr_t start);
   void Close();
 
+  // Call before ReadSymbols if the imports speak for an allocator.
+  void ExpectAllocator() { found_.ExpectSome(); }
   // Reads .symtab, of this file or of a debug file with its build id: where packages install it, or where .gnu_debuglink
-  // leads. False: there is none, or it is too large (MayReadSymbols).
+  // leads. False: there is none, or it is too large (HowToReadSymbols).
   bool ReadSymbols(bool has_plain_names, Entries wanted, SymbolList* list);
   // Whether the file has these bytes at a link-time address of its segments. Callers go from low to high addresses: some
   // bytes more are read.
@@ -45,6 +48,7 @@ class ExecutableFile {
   size_t segment_count_ = 0;
   void* memory_ = nullptr;  // symbols and names
   size_t memory_bytes_ = 0;
+  AllocatorSymbols found_;
   // Here, because a thread that is borrowed for an attach may have little stack.
   char folder_[4096];
   char path_[8192];

@@ -401,6 +401,7 @@ EntryOutcome RedirectBy(bool has_threads, Write write) {
   if (passes_on && process.options.entries != Entries::kYes) return {};
   auto* work = static_cast<Work*>(MapAnonymous(sizeof(Work)));
   if (work == nullptr) return {};
+  if (ImportsSpeakForAllocator(imports)) work->file.ExpectAllocator();
   Redirect(work, has_threads, write);
   EntryOutcome outcome = work->plan.outcome;
   outcome.replaces_malloc = plain && !passes_on;

@@ -22,6 +22,7 @@
 #include "report/names/elf/processors.h"
 #include "report/names/elf/separate_symbols.h"
 #include "report/observe/table/entry_text.h"
+#include "sampler/entries/allocator_symbols.h"
 #include "sampler/entries/entry_plan.h"
 
 namespace holdfast {
@@ -39,7 +40,7 @@ std::unique_ptr<ElfFile> OpenElf(const std::string& path, FileDescriptor* file) 
 class FileImage {
  public:
   // False: it is not an executable that can be judged.
-  bool Read(const std::string& path, const std::string& root, Entries wanted) {
+  bool Read(const std::string& path, const std::string& root, Entries wanted, bool expects_allocator) {
     FileDescriptor descriptor;
     const std::unique_ptr<ElfFile> elf = OpenElf(path, &descriptor);
     if (elf == nullptr) return false;
@@ -64,16 +65,17 @@ class FileImage {
                                                  (segment.p_flags & PF_W) != 0};
     }
     FindRestartable(*elf);
-    ReadSymbols(*elf, SHT_DYNSYM, &exported_, &image_.exported, [](size_t, size_t) { return true; });
-    const auto may_read = [this, wanted](size_t symbol_bytes, size_t name_bytes) {
-      if (wanted == Entries::kNo) return false;
-      const bool may = MayReadSymbols(symbol_bytes, name_bytes, DefinesPlainNames(image_.exported), wanted);
-      if (!may) unread_bytes_ = symbol_bytes + name_bytes;
-      return may;
+    if (expects_allocator) found_.ExpectSome();
+    ReadSymbols(*elf, SHT_DYNSYM, &exported_, &image_.exported, [](size_t, size_t) { return SymbolReading::kAll; });
+    const auto how = [this, wanted](size_t symbol_bytes, size_t name_bytes) {
+      if (wanted == Entries::kNo) return SymbolReading::kNone;
+      const auto reading = HowToReadSymbols(symbol_bytes, name_bytes, DefinesPlainNames(image_.exported), wanted);
+      if (reading == SymbolReading::kNone) unread_bytes_ = symbol_bytes + name_bytes;
+      return reading;
     };
-    if (!ReadSymbols(*elf, SHT_SYMTAB, &all_, &image_.all, may_read)) {
+    if (!ReadSymbols(*elf, SHT_SYMTAB, &all_, &image_.all, how)) {
       const SeparateSymbols debug = OpenSeparateSymbols(*elf, root, path.substr(root.size()));
-      if (debug.elf != nullptr && ReadSymbols(*debug.elf, SHT_SYMTAB, &all_, &image_.all, may_read))
+      if (debug.elf != nullptr && ReadSymbols(*debug.elf, SHT_SYMTAB, &all_, &image_.all, how))
         image_.all.is_separate = true;
     }
     return true;
@@ -89,11 +91,22 @@ class FileImage {
     std::string names;
   };
 
-  static bool ReadSymbols(const ElfFile& elf, uint32_t type, Symbols* to, SymbolList* list, auto may_read) {
+  bool ReadSymbols(const ElfFile& elf, uint32_t type, Symbols* to, SymbolList* list, auto how) {
     for (const Elf64_Shdr& section : elf.sections()) {
       if (section.sh_type != type) continue;
       auto read = elf.SymbolsOf(section, ElfSymbols::kMaxSymbolBytes);
-      if (!read || !may_read(section.sh_size, read->names->sh_size)) return false;
+      const SymbolReading reading = read ? how(section.sh_size, read->names->sh_size) : SymbolReading::kNone;
+      if (reading == SymbolReading::kNone) return false;
+      if (reading == SymbolReading::kGlobal) {  // as the process does, so that the answer is the same
+        const auto bytes_of = [](void* context, uint64_t offset, void* to, size_t bytes) {
+          return static_cast<const ElfFile*>(context)->Read(offset, bytes, static_cast<char*>(to));
+        };
+        const auto searched = found_.Search(section, *read->names, bytes_of, const_cast<ElfFile*>(&elf));
+        if (searched == AllocatorSymbols::Result::kTooLarge) unread_bytes_ = section.sh_size + read->names->sh_size;
+        if (searched != AllocatorSymbols::Result::kDone) return false;
+        *list = found_.list();
+        return true;
+      }
       auto names = elf.BytesOf(*read->names, ElfSymbols::kMaxNameBytes);
       if (!names) return false;
       to->symbols = std::move(read->symbols);
@@ -139,6 +152,7 @@ class FileImage {
 
   std::vector<uint8_t> bytes_;
   Symbols exported_, all_;
+  AllocatorSymbols found_;
   ExecutableImage image_;
   size_t unread_bytes_ = 0;
 };
@@ -156,13 +170,14 @@ struct FileOutcome {
   size_t unread_bytes = 0;
 };
 
-FileOutcome OutcomeFor(const std::string& path, const std::string& root, Entries wanted) {
+FileOutcome OutcomeFor(const std::string& path, const std::string& root, Entries wanted, const DynamicNames& names) {
   FileOutcome found;
   found.at_start = found.late = {EntryReason::kOtherProcessor, 0, 0};  // as interpose/entries/not_redirected.cc
   if (kOwnMachine != EM_X86_64) return found;
   const auto file = std::make_unique<FileImage>();
   const auto plan = std::make_unique<EntryPlan>();
-  if (file->Read(path, root, wanted)) MakeEntryPlan(file->image(), wanted, plan.get());
+  const bool expects = ImportsSpeakForAllocator([&names](const char* name) { return names.needs.contains(name); });
+  if (file->Read(path, root, wanted, expects)) MakeEntryPlan(file->image(), wanted, plan.get());
   found.unread_bytes = file->unread_bytes();
   found.at_start = found.late = plan->outcome;
   if (const int site = FirstAcrossPages(*plan); site >= 0 && plan->outcome.is_redirected())
@@ -206,7 +221,7 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
         BaseName(path), names.own_allocator);
     return allocator;
   }
-  const FileOutcome file = OutcomeFor(path, root, wanted);
+  const FileOutcome file = OutcomeFor(path, root, wanted, names);
   const size_t unread_bytes = file.unread_bytes;
   EntryOutcome outcome = file.at_start;
   if (outcome.is_redirected() && !file.late.is_redirected()) allocator.why_not_late = EntryText(file.late);

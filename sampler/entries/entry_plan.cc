@@ -208,14 +208,9 @@ int AllocatorByMessage(const char* text, size_t bytes) {
   return found < 0 && HasAccount(text, bytes) ? kTcmalloc : found;
 }
 
-bool IsFunction(const Elf64_Sym& symbol) {
-  const int type = ELF64_ST_TYPE(symbol.st_info);
-  return symbol.st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC);
-}
-
 bool Defines(const SymbolList& symbols, const char* name) {
   for (size_t i = 0; i < symbols.count; ++i) {
-    if (IsFunction(symbols.symbols[i]) && strcmp(symbols.NameOf(symbols.symbols[i]), name) == 0) return true;
+    if (IsDefinedFunction(symbols.symbols[i]) && strcmp(symbols.NameOf(symbols.symbols[i]), name) == 0) return true;
   }
   return false;
 }
@@ -295,7 +290,7 @@ class Planner {
 
   void Consider(const SymbolList& list, size_t index, bool exported, bool plain) {
     const Elf64_Sym& symbol = list.symbols[index];
-    if (!IsFunction(symbol)) return;
+    if (!IsDefinedFunction(symbol)) return;
     const char* text = list.NameOf(symbol);
     const uint8_t kinds = kNameFilter.slots[NameFilter::SlotOf(text)];
     if (LIKELY(kinds == 0)) return;
@@ -1204,13 +1199,15 @@ class Planner {
     });
   }
 
-  // Whether a function has a name that is not an allocator's. Without names it counts as the allocator's.
+  // Whether a function has a name that is not an allocator's. Without names it counts as the allocator's. If only names of
+  // allocators were read, it may have one.
   bool MayBePrograms(uintptr_t address) const {
     static constexpr char kOwn[][20] = {"je_", "_rjem_",   "mi_",          "_mi_",        "tc_",
                                         "sn_", "TCMalloc", "_ZN8tcmalloc", "_ZN8snmalloc"};
+    if (image_.all.is_partial) return true;
     for (size_t i = 0; i < image_.all.count; ++i) {
       const Elf64_Sym& symbol = image_.all.symbols[i];
-      if (!IsFunction(symbol) || image_.bias + symbol.st_value != address) continue;
+      if (!IsDefinedFunction(symbol) || image_.bias + symbol.st_value != address) continue;
       const char* name = image_.all.NameOf(symbol);
       bool is_own = false;
       for (const auto& own : kOwn) is_own = is_own || StartsWith(name, own);
@@ -1222,7 +1219,7 @@ class Planner {
   bool IsExported(uintptr_t address) const {
     for (size_t i = 0; i < image_.exported.count; ++i) {
       const Elf64_Sym& symbol = image_.exported.symbols[i];
-      if (IsFunction(symbol) && image_.bias + symbol.st_value == address) return true;
+      if (IsDefinedFunction(symbol) && image_.bias + symbol.st_value == address) return true;
     }
     return false;
   }
@@ -1289,12 +1286,18 @@ bool DefinesPlainNames(const SymbolList& symbols) {
   bool allocates = false, frees = false;
   for (size_t i = 0; i < symbols.count && !(allocates && frees); ++i) {
     const Elf64_Sym& symbol = symbols.symbols[i];
-    if (!IsFunction(symbol)) continue;
+    if (!IsDefinedFunction(symbol)) continue;
     const char* name = symbols.NameOf(symbol);
     allocates = allocates || strcmp(name, "malloc") == 0;
     frees = frees || strcmp(name, "free") == 0;
   }
   return allocates && frees;
+}
+
+bool ConcernsAllocator(const char* name) {
+  if (name[0] == '_' && name[1] == 'Z' && name[2] == 'N') return RevealsListedAllocator(name);
+  return kNameFilter.slots[NameFilter::SlotOf(name)] != 0 &&
+         (NumberOf(name) >= 0 || NumberOfOriginal(name) >= 0 || RevealsListedAllocator(name));
 }
 
 bool MayNameAllocator(const char* names, size_t bytes) {

@@ -36,6 +36,7 @@ struct SymbolList {
   const char* names = nullptr;
   size_t name_bytes = 0;
   bool is_separate = false;  // of a debug file, with the build id
+  bool is_partial = false;  // only global ones that may be an allocator's (allocator_symbols.h)
 
   // "" if the symbol has no name within the bounds, which end with a zero.
   const char* NameOf(const Elf64_Sym& symbol) const {
@@ -152,6 +153,11 @@ bool PassesCallsOn(Imports imports) {
   return (imports("dlsym") || imports("__libc_malloc")) && !imports("mmap") && !imports("mmap64") && !imports("sbrk") &&
          !imports("brk") && !imports("syscall");
 }
+// Whether the executable also calls what few programs call but jemalloc, mimalloc or google's tcmalloc.
+template <typename Imports>
+bool ImportsSpeakForAllocator(Imports imports) {
+  return imports("pthread_mutex_trylock") || (imports("getrusage") && imports("prctl")) || imports("mincore");
+}
 // What every allocator calls to get its memory, one of these, and to give it back. gperftools' tcmalloc defines mmap itself.
 inline constexpr char kGetMemory[][8] = {"mmap", "mmap64", "syscall", "sbrk"};
 inline constexpr char kGivesMemoryBack[] = "madvise";
@@ -169,13 +175,23 @@ bool MayHaveOwnAllocator(const SymbolList& list, Imports also) {
   }
   return maps && advises;
 }
-// Bytes of .symtab and its names that are read, beside plain names, which .dynsym has too, and without them: then most
-// executables have no allocator, and reading 10 MB takes 10 ms of their start.
+// What is read of .symtab: beside plain names, which .dynsym has too, all of it or nothing. Without them, as most executables
+// have no allocator, only the global ones that may be an allocator's if there are many (allocator_symbols.h).
+enum class SymbolReading { kNone, kGlobal, kAll };
 inline constexpr size_t kMaxNamesBesidePlain = 4 << 20, kMaxSymbolTableBytes = 1 << 20;
-inline constexpr bool MayReadSymbols(size_t symbol_bytes, size_t name_bytes, bool has_plain_names, Entries wanted) {
-  if (has_plain_names) return name_bytes <= kMaxNamesBesidePlain;
-  return wanted == Entries::kYes || symbol_bytes + name_bytes <= kMaxSymbolTableBytes;
+inline constexpr SymbolReading HowToReadSymbols(size_t symbol_bytes, size_t name_bytes, bool has_plain_names,
+                                                Entries wanted) {
+  if (has_plain_names) return name_bytes <= kMaxNamesBesidePlain ? SymbolReading::kAll : SymbolReading::kNone;
+  return wanted == Entries::kYes || symbol_bytes + name_bytes <= kMaxSymbolTableBytes ? SymbolReading::kAll
+                                                                                      : SymbolReading::kGlobal;
 }
+// Whether a symbol is a function, or may be one.
+inline bool IsDefinedFunction(const Elf64_Sym& symbol) {
+  const int type = ELF64_ST_TYPE(symbol.st_info);
+  return symbol.st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC);
+}
+// Whether a name may be an allocator's function, a compiler's copy of one, or reveals an allocator.
+bool ConcernsAllocator(const char* name);
 // Whether a table of names has one that begins an allocator's family: a quick look at the bytes.
 bool MayNameAllocator(const char* names, size_t bytes);
 

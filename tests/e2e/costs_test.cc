@@ -225,6 +225,32 @@ TEST_F(Costs, TheRedirectionOfAnAllocatorTakesFewInstructions) {
   EXPECT_LT(total["auto"] - total["no"], 13'500'000);
 }
 
+// A program that calls what allocators call, and has none, pays for a search of its global names: 0.2 ms on a busy machine.
+TEST_F(Costs, TheSearchForAnAllocatorTakesFewInstructions) {
+  if (!Has("valgrind")) GTEST_SKIP() << "needs valgrind";
+  const std::string global = folder() + "/global";
+  ASSERT_EQ(Execute({.argv = {"objcopy", "--wildcard", "--globalize-symbol=_ZN*",
+                              ProgramPath("maps_as_allocators_many"), global}})
+                .status,
+            0);
+  for (const auto& [program, most] :
+       std::map<std::string, double>{{ProgramPath("maps_as_allocators_many"), 900'000}, {global, 700'000}}) {
+    std::map<std::string, double> total;
+    for (const std::string entries : {"no", "auto"}) {
+      Command command = CommandFor(Launch::kPreload, {program}, {{"entries", entries}, {"seed", "1"}});
+      command.env["HOLDFAST_EXPORTER"] = "no";
+      command.argv.insert(command.argv.begin(),
+                          {"valgrind", "--tool=callgrind", "--smc-check=all", "--callgrind-out-file=/dev/null"});
+      command.timeout_seconds = 60;
+      const RunResult r = Execute(command);
+      ASSERT_TRUE(r.exited(0)) << r.Describe();
+      total[entries] = NumberAfter(r.err, "Collected : ");
+    }
+    EXPECT_GT(total["auto"] - total["no"], 50'000) << program << " is it searched at all?";
+    EXPECT_LT(total["auto"] - total["no"], most) << program;
+  }
+}
+
 // The symbols are mapped from the running file. New memory for these 3 MB would be 760 page faults, and 1 ms.
 TEST_F(Costs, TheSymbolsOfAnExecutableTakeNoNewMemory) {
   const std::string program = ProgramPath("linked_symbols");
