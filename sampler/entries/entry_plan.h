@@ -36,7 +36,7 @@ struct SymbolList {
   const char* names = nullptr;
   size_t name_bytes = 0;
   bool is_separate = false;  // of a debug file, with the build id
-  bool is_partial = false;  // only global ones that may be an allocator's (allocator_symbols.h)
+  bool is_partial = false;   // only global ones that may be an allocator's (allocator_symbols.h)
 
   // "" if the symbol has no name within the bounds, which end with a zero.
   const char* NameOf(const Elf64_Sym& symbol) const {
