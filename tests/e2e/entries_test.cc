@@ -1011,6 +1011,8 @@ TEST_F(EntryCases, AnExecutableWithoutPositionIndependentCodeMayExportNothing) {
               "all 4 functions of the executable's allocator are redirected at their entry");
     std::filesystem::remove_all(out());
   }
+}
+
 // 15 MB of symbols and names, as large servers in Rust have them.
 TEST_F(EntryCases, AnAllocatorAmongManyNamesIsRedirectedByDefault) {
   const RunResult run =
