@@ -9,12 +9,14 @@
 
 #include "interpose/base/defined_names.h"
 #include "interpose/base/find_functions.h"
+#include "interpose/base/readiness.h"
 #include "interpose/base/symbol_versions.h"
 #include "sampler/arch/processor.h"
 #include "sampler/arch/relocation_types.h"
 #include "sampler/capture/find_object.h"
 #include "sampler/capture/program_headers.h"
 #include "sampler/contract/dynamic_symbols.h"
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/syscalls.h"
 
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
@@ -24,7 +26,7 @@ namespace {
 
 // ---- Versions of symbols ----
 
-constexpr Elf64_Half kOldestVersion = 2;  // in the order of the object; 1: no version
+constexpr Elf64_Half kNoVersion = 1, kOldestVersion = 2;  // in the order of the object; 0: local
 
 // Null: none.
 const char* NeededVersion(const ImportingObject& object, uint32_t symbol) {
@@ -39,22 +41,42 @@ const char* NeededVersion(const ImportingObject& object, uint32_t symbol) {
   }
 }
 
-// Whether the dynamic linker will bind a symbol that the object imports to `real`, the first definition in the order of
-// objects. Any version of a name may be another function.
+// Whether the dynamic linker takes a definition in `definer` for this version; `needed` null: for none. As check_match of
+// glibc's elf/dl-lookup.c, but for the newest of several versions if none is needed.
+bool IsTaken(const DefinedVersions& versions, const DynamicSymbols& defined, const Elf64_Sym& found,
+             const char* needed) {
+  if (versions.numbers == nullptr) return true;  // no version of an object without any differs
+  const Elf64_Half marked = versions.numbers[&found - defined.symbols], number = marked & kVersionMask;
+  if (needed == nullptr) return number <= kOldestVersion;
+  return (marked == number && number <= kNoVersion) || IsNamed(versions, number, defined.names, needed);
+}
+
+// `at` null: any definition.
+bool Defines(const link_map& definer, const char* name, const char* needed, const void* at) {
+  const DynamicSymbols defined = SymbolsAt(definer.l_ld, definer.l_addr);
+  const DefinedVersions versions = DefinedVersionsOf(definer);
+  const auto fits = [&](const Elf64_Sym& found) {
+    const bool is_chosen_at_run_time = ELF64_ST_TYPE(found.st_info) == STT_GNU_IFUNC;
+    if (!IsDefinition(found) || (at != nullptr && !is_chosen_at_run_time && AddressOf(defined, found) != at)) return false;
+    return IsTaken(versions, defined, found, needed);
+  };
+  return FindSymbol(defined, name, fits) != nullptr;
+}
+
+// Whether the dynamic linker will bind a symbol that the object imports to `real`, the first default definition in the
+// order of objects. Any version of a name may be another function, and an object before it may have a hidden one.
 bool WillLeadTo(const ImportingObject& object, uint32_t symbol, const void* real) {
   const link_map* definer = ObjectOf(real);
   if (definer == nullptr || object.symbols[symbol].st_shndx != SHN_UNDEF) return false;
-  const DynamicSymbols defined = SymbolsAt(definer->l_ld, definer->l_addr);
-  const DefinedVersions versions = DefinedVersionsOf(*definer);
+  const char* name = object.names + object.symbols[symbol].st_name;
   const char* needed = NeededVersion(object, symbol);
-  const auto fits = [&](const Elf64_Sym& found) {
-    const bool is_chosen_at_run_time = ELF64_ST_TYPE(found.st_info) == STT_GNU_IFUNC;
-    if (!IsDefinition(found) || (!is_chosen_at_run_time && AddressOf(defined, found) != real)) return false;
-    if (versions.numbers == nullptr) return true;  // no version of an object without any differs
-    const Elf64_Half number = versions.numbers[&found - defined.symbols] & kVersionMask;
-    return needed != nullptr ? IsNamed(versions, number, defined.names, needed) : number <= kOldestVersion;
-  };
-  return FindSymbol(defined, object.names + object.symbols[symbol].st_name, fits) != nullptr;
+  if (loaded_late) {
+    for (const link_map* earlier = FirstObject(); earlier != nullptr && earlier != definer;
+         earlier = NextInSearch(earlier)) {
+      if (earlier->l_ld != nullptr && Defines(*earlier, name, needed, nullptr)) return false;
+    }
+  }
+  return Defines(*definer, name, needed, real);
 }
 
 // ---- Entries ----
