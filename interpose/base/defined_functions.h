@@ -25,6 +25,17 @@ class DefinedFunctions {
     });
     return symbol != nullptr ? Resolved(*symbol) : nullptr;
   }
+  // Finds a function that has only a hidden version of glibc's. The dynamic linker binds a program to it that needs this
+  // version: libc_malloc_debug.so has malloc@GLIBC_2.2.5 only.
+  void* FindHiddenOfGlibc(const SymbolName& name) const {
+    if (versions_.numbers == nullptr || versions_.names == nullptr) return nullptr;
+    const Elf64_Sym* symbol = FindSymbol(symbols_, name, [&](const Elf64_Sym& candidate) {
+      return IsDefinition(candidate) && candidate.st_value != 0 && ELF64_ST_TYPE(candidate.st_info) == STT_FUNC &&
+             BeginsNamed(versions_, versions_.numbers[&candidate - symbols_.symbols] & kVersionMask, symbols_.names,
+                         "GLIBC_");
+    });
+    return symbol != nullptr ? AddressOf(symbols_, *symbol) : nullptr;
+  }
 
  private:
   bool Fits(const Elf64_Sym& symbol, const char* version) const {

@@ -67,6 +67,8 @@ void FindRealFunctions() {
       void** const function = RealFunction(i);
       if (*function != nullptr) continue;
       *function = defined.Find(kRealNames[i].name, kRealNames[i].version);
+      if (*function == nullptr && loaded_late && kRealNames[i].version == nullptr)
+        *function = defined.FindHiddenOfGlibc(kRealNames[i].name);
       if (*function != nullptr) --left;
     }
   }

@@ -35,14 +35,25 @@ inline DefinedVersions DefinedVersionsOf(const link_map& map) {
   return found;
 }
 
-inline bool IsNamed(const DefinedVersions& versions, Elf64_Half number, const char* names, const char* name) {
+// Null: the object has no such version.
+inline const char* NameOfVersion(const DefinedVersions& versions, Elf64_Half number, const char* names) {
   for (const Elf64_Verdef* version = versions.names; version != nullptr;
        version = After<Elf64_Verdef>(version, version->vd_next)) {
-    if ((version->vd_ndx & kVersionMask) == number)
-      return TextEquals(names + After<Elf64_Verdaux>(version, version->vd_aux)->vda_name, name);
+    if ((version->vd_ndx & kVersionMask) == number) return names + After<Elf64_Verdaux>(version, version->vd_aux)->vda_name;
     if (version->vd_next == 0) break;
   }
-  return false;
+  return nullptr;
+}
+
+inline bool IsNamed(const DefinedVersions& versions, Elf64_Half number, const char* names, const char* name) {
+  const char* found = NameOfVersion(versions, number, names);
+  return found != nullptr && TextEquals(found, name);
+}
+
+inline bool BeginsNamed(const DefinedVersions& versions, Elf64_Half number, const char* names, const char* beginning) {
+  const char* found = NameOfVersion(versions, number, names);
+  while (found != nullptr && *beginning != 0 && *found == *beginning) ++found, ++beginning;
+  return found != nullptr && *beginning == 0;
 }
 
 }  // namespace holdfast
