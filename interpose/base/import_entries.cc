@@ -57,7 +57,8 @@ bool Defines(const link_map& definer, const char* name, const char* needed, cons
   const DefinedVersions versions = DefinedVersionsOf(definer);
   const auto fits = [&](const Elf64_Sym& found) {
     const bool is_chosen_at_run_time = ELF64_ST_TYPE(found.st_info) == STT_GNU_IFUNC;
-    if (!IsDefinition(found) || (at != nullptr && !is_chosen_at_run_time && AddressOf(defined, found) != at)) return false;
+    if (!IsDefinition(found) || (at != nullptr && !is_chosen_at_run_time && AddressOf(defined, found) != at))
+      return false;
     return IsTaken(versions, defined, found, needed);
   };
   return FindSymbol(defined, name, fits) != nullptr;

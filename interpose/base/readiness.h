@@ -26,6 +26,9 @@ extern HOLDFAST_HIDDEN bool clock_is_interposed;
 // called, and the real functions are those of the whole program, because no object comes after the library.
 extern HOLDFAST_HIDDEN bool loaded_late;
 
+// Whether the library's constructor has begun: before, it may not be relocated.
+extern HOLDFAST_HIDDEN bool is_constructed;
+
 // Whether this process records nothing, from start to end: every wrapper calls the real function directly. Race
 // detectors (helgrind, drd) report even a read of a lock's words.
 extern HOLDFAST_HIDDEN bool passes_through;

@@ -39,7 +39,8 @@ inline DefinedVersions DefinedVersionsOf(const link_map& map) {
 inline const char* NameOfVersion(const DefinedVersions& versions, Elf64_Half number, const char* names) {
   for (const Elf64_Verdef* version = versions.names; version != nullptr;
        version = After<Elf64_Verdef>(version, version->vd_next)) {
-    if ((version->vd_ndx & kVersionMask) == number) return names + After<Elf64_Verdaux>(version, version->vd_aux)->vda_name;
+    if ((version->vd_ndx & kVersionMask) == number)
+      return names + After<Elf64_Verdaux>(version, version->vd_aux)->vda_name;
     if (version->vd_next == 0) break;
   }
   return nullptr;

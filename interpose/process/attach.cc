@@ -205,7 +205,8 @@ AttachResult Detach(AttachCall* call) {
 
 using namespace holdfast;
 
-extern "C" HOLDFAST_EXPORT void holdfast_attach_v1(AttachCall* call) {
+// Not inlined: nothing of it may be done before holdfast_attach_v1 knows that the library is relocated.
+__attribute__((noinline)) static void Answer(AttachCall* call) {
   const int kept = errno;
   call->end = CallEndCode();
   if (!loaded_late) {
@@ -227,4 +228,9 @@ extern "C" HOLDFAST_EXPORT void holdfast_attach_v1(AttachCall* call) {
     is_busy.store(false, std::memory_order_release);
   }
   errno = kept;
+}
+
+extern "C" HOLDFAST_EXPORT void holdfast_attach_v1(AttachCall* call) {
+  // A child that was forked while a call loaded the library has a part of it, and pointers that are not relocated.
+  if (is_constructed) Answer(call);
 }

@@ -217,6 +217,7 @@ const char* const* InitialEnvironment() {
 
 __attribute__((constructor)) void Constructor() {
   if (stage == Stage::kBefore) loaded_late = IsLoadedLate() && !ReachedByAll();
+  is_constructed = true;
   if (loaded_late) return;
   Ready();
   InstallSnapshotSignal();

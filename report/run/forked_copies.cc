@@ -69,12 +69,15 @@ void Wake(pid_t thread) {
   if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) return;
   ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
   constexpr int kLooks = 1000;
-  for (int i = 0, status = 0; i < kLooks; ++i) {
+  int status = 0;
+  for (int i = 0; i < kLooks; ++i) {
     if (AwaitTraced(thread, &status, WNOHANG) != 0) break;
     constexpr timespec kPause = {0, 1'000'000};
     nanosleep(&kPause, nullptr);
   }
-  ptrace(PTRACE_DETACH, thread, nullptr, nullptr);
+  // Not for our own interruption: a signal of the child's came first.
+  const bool is_signal = WIFSTOPPED(status) && status >> 16 == 0;
+  ptrace(PTRACE_DETACH, thread, nullptr, is_signal ? WSTOPSIG(status) : 0);
 }
 
 bool Free(pid_t pid, uint64_t address) {

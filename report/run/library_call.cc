@@ -201,6 +201,8 @@ class Caller {
         if (is_program_busy_) break;
         if (!*called) continue;
         if (outcome_.answer.result != AttachResult::kPatch) return outcome_;
+        // It may take seconds until all threads can be stopped.
+        FreeForkedCopies(pid_, std::exchange(shared_.held, {}));
         if (absl::Status status = Patch(); !status.ok()) return status;
         has_patched = true;
         losing_.clear();

@@ -19,10 +19,14 @@ AllocatorSymbols::Result AllocatorSymbols::Search(const Elf64_Shdr& symbols, con
       const Elf64_Sym& symbol = piece_symbols_[i];
       if (!IsDefinedFunction(symbol) || symbol.st_name >= names.sh_size) continue;
       const Piece& piece = pieces_[newest_];
-      const char* name = LIKELY(piece.Has(symbol.st_name, kMaxNameBytes))
-                             ? piece.text + (symbol.st_name - piece.start)
-                             : NameAtSlow(names, symbol.st_name, read, context);
-      if (name == nullptr) return Result::kUnreadable;
+      const char* name = nullptr;
+      if (LIKELY(piece.Has(symbol.st_name, kMaxNameBytes))) {
+        name = piece.text + (symbol.st_name - piece.start);
+      } else {
+        name = NameAtSlow(names, symbol.st_name, read, context);
+        if (name == nullptr) return Result::kUnreadable;
+        if (!MayGoOn()) return Result::kTooLarge;
+      }
       if (UNLIKELY(ConcernsAllocator(name)) && !Keep(symbol, name)) return Result::kTooLarge;
     }
   }

@@ -785,7 +785,7 @@ class Planner {
     while (at < to && !refused_) {
       const uintptr_t next = index < starts.count ? starts.At(index) : UINTPTR_MAX;
       if (at >= next) {
-        if (next <= last) return;  // a table that is not sorted
+        if (next < last) return;  // a table that is not sorted
         at = last = next;
         ++index;
         begins = true;

@@ -23,15 +23,23 @@ namespace {
 // Called by malloc and its like if their quick part has no block.
 constexpr std::string_view kSlowParts[] = {"_mi_malloc_generic", "je_malloc_default", "_rjem_je_malloc_default",
                                            "_ZN8tcmalloc11ThreadCache21FetchFromCentralCacheEjiPFPvmE"};
-// How names of functions begin that belong to these allocators. Two are in jemalloc's operator new, the last four in
-// gperftools' tcmalloc.
+// How names of functions begin that belong to these allocators. Two are in jemalloc's operator new; those from retry_malloc
+// on are in gperftools' tcmalloc, where clang leaves out the L in names of static functions.
 constexpr std::string_view kOwnStarts[] = {"mi_",
                                            "_mi_",
                                            "je_",
                                            "_rjem_",
                                            "_Z13fallback_impl",
                                            "_ZL9handleOOM",
-                                           "_ZN12_GLOBAL__N_1L",
+                                           "_ZN12_GLOBAL__N_1L12retry_malloc",
+                                           "_ZN12_GLOBAL__N_112retry_malloc",
+                                           "_ZN12_GLOBAL__N_1L15do_malloc_pages",
+                                           "_ZN12_GLOBAL__N_115do_malloc_pages",
+                                           "_ZN12_GLOBAL__N_1L9do_malloc",
+                                           "_ZN12_GLOBAL__N_19do_malloc",
+                                           "_ZN12_GLOBAL__N_1L11do_memalign",
+                                           "_ZN12_GLOBAL__N_111do_memalign",
+                                           "_ZN11MallocBlock",
                                            "tc_",
                                            "_ZN8tcmalloc",
                                            "_ZN22TCMallocImplementation"};

@@ -374,7 +374,9 @@ bool TableFile::SetWall(bool wanted) const {
 }
 std::optional<int64_t> TableFile::ExecutedAt() const {
   const bool is_attached = (Field<uint32_t>(file_.get(), offsetof(TableHeader, profiles), 0) & kAttachedBit) != 0;
-  if (is_attached || owner_.start_monotonic_ns == 0 || !SharesOurClock(owner_)) return std::nullopt;
+  // A forked child makes its table at its first sample, which says nothing of when it began.
+  const bool is_forked = Field<uint32_t>(file_.get(), offsetof(TableHeader, forked), 0) != 0;
+  if (is_attached || is_forked || owner_.start_monotonic_ns == 0 || !SharesOurClock(owner_)) return std::nullopt;
   return owner_.start_monotonic_ns;
 }
 std::vector<OngoingWaitInfo> TableFile::OngoingNow() const { return ReadOngoingNow(file_.get()); }
