@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -141,6 +142,43 @@ TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
   Line(running, 3);
   EXPECT_THAT(DetachFrom(running).err, HasSubstr("is not attached"));
   EndAndExpectRecordedLines(running, 1);
+}
+
+// The program binds its functions at their first calls, so the tool must know which allocator the linker will find then. One has
+// no versions; glibc's own that checks has only hidden ones, and libc's default version is another function.
+TEST_F(Attach, OfAProgramWithAPreloadedAllocator) {
+  for (const std::string allocator : {"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libc_malloc_debug.so.0"}) {
+    SCOPED_TRACE(allocator);
+    const auto folders = {"/usr/lib/x86_64-linux-gnu/", "/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/"};
+    const bool is_there = std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+      return access((folder + allocator).c_str(), R_OK) == 0;
+    });
+    if (!is_there) continue;
+    Command command = CommandFor(Launch::kBare, {"waits_for_input"});
+    command.env["LD_PRELOAD"] = allocator;
+    command.env["MALLOC_CHECK_"] = "3";
+    Running running(command);
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    const std::string folder = out() + "." + allocator;
+    const RunResult attached =
+        RunTool({"attach", Pid(running), "-o", folder, "--tables", tables(), "--heap-interval", "1"});
+    if (attached.err.find("the kernel does not permit it") != std::string::npos)
+      GTEST_SKIP() << "the system forbids to trace processes";
+    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+    Line(running, 1);
+    Line(running, 2);
+    const RunResult detached = DetachFrom(running);
+    ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+    Line(running, 3);
+    running.CloseInput();
+    EXPECT_TRUE(running.Wait().exited(0));
+    ASSERT_TRUE(Settled());
+    const auto heaps = Newest(folder, "heap");
+    ASSERT_EQ(heaps.size(), 1u);
+    const auto sums = heaps[0].SumLeaf("for_each_line");
+    EXPECT_EQ(sums.at("alloc_objects"), 200);
+    EXPECT_EQ(sums.at("inuse_objects"), 20);
+  }
 }
 
 // Blocks of the first attach may have been freed meanwhile, and others be at their addresses.
