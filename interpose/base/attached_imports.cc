@@ -107,6 +107,32 @@ uintptr_t ValueBefore(const uintptr_t* at, uintptr_t real_function) {
   return real_function;
 }
 
+// ---- Allocators with hidden versions ----
+
+// Nearly all objects need the same version of a name.
+struct Search {
+  const void* real;
+  const char* needed;
+  bool is_earlier;
+};
+constexpr uint32_t kMaxSearches = 256;
+constinit Search searches[kMaxSearches] = {};
+constinit uint32_t search_count = 0;  // of this call
+
+bool IsSameVersion(const char* a, const char* b) { return a == nullptr || b == nullptr ? a == b : strcmp(a, b) == 0; }
+
+// Whether an entry that is not bound yet will lead to another object's function of this name, which is no default version.
+bool WillLeadElsewhere(const ImportingObject& object, const ImportEntry& entry, const void* real) {
+  if (!IsUnbound(object, entry, *entry.at)) return false;
+  const char* needed = NeededVersion(object, entry.symbol);
+  for (uint32_t i = 0; i < search_count; ++i) {
+    if (searches[i].real == real && IsSameVersion(searches[i].needed, needed)) return searches[i].is_earlier;
+  }
+  const bool is_earlier = IsDefinedEarlier(entry.name, needed, real);
+  if (search_count < kMaxSearches) searches[search_count++] = {real, needed, is_earlier};
+  return is_earlier;
+}
+
 // ---- One entry ----
 
 uintptr_t PageOf(const ImportEntry& entry) { return reinterpret_cast<uintptr_t>(entry.at) & ~(PageBytes() - 1); }
@@ -119,7 +145,7 @@ bool IsReadable(const ImportingObject& object, const ImportEntry& entry) {
 const WrappedFunction* FunctionOf(const ImportingObject& object, const ImportEntry& entry) {
   for (int i = buckets[BucketOf(entry.name)]; i != kNone; i = wrapped_functions[i].next) {
     if (strcmp(kRealNames[i].name.text, entry.name) == 0 && IsReadable(object, entry) &&
-        LeadsTo(object, entry, *RealFunction(i)))
+        LeadsTo(object, entry, *RealFunction(i)) && !WillLeadElsewhere(object, entry, *RealFunction(i)))
       return &wrapped_functions[i];
   }
   return nullptr;
@@ -241,6 +267,7 @@ void RestoreLockedObjects(void* given) {
 
 void RedirectLockedObjects(void* given) {
   auto* changes = static_cast<ImportChanges*>(given);
+  search_count = 0;
   const uint64_t sealed = FindSealed();
   // A thread that was binding an entry meanwhile may have stored the real function over the wrapper: a second round finds it.
   for (int i = 0; i < 2 * kTurnCount; ++i) {

@@ -9,7 +9,6 @@
 
 #include "interpose/base/defined_names.h"
 #include "interpose/base/find_functions.h"
-#include "interpose/base/readiness.h"
 #include "interpose/base/symbol_versions.h"
 #include "sampler/arch/processor.h"
 #include "sampler/arch/relocation_types.h"
@@ -28,7 +27,8 @@ namespace {
 
 constexpr Elf64_Half kNoVersion = 1, kOldestVersion = 2;  // in the order of the object; 0: local
 
-// Null: none.
+}  // namespace
+
 const char* NeededVersion(const ImportingObject& object, uint32_t symbol) {
   if (object.versions == nullptr || object.needed == nullptr) return nullptr;
   const Elf64_Half number = object.versions[symbol] & kVersionMask;
@@ -40,6 +40,8 @@ const char* NeededVersion(const ImportingObject& object, uint32_t symbol) {
     if (file->vn_next == 0) return nullptr;
   }
 }
+
+namespace {
 
 // Whether the dynamic linker takes a definition in `definer` for this version; `needed` null: for none. As check_match of
 // glibc's elf/dl-lookup.c, but for the newest of several versions if none is needed.
@@ -65,19 +67,11 @@ bool Defines(const link_map& definer, const char* name, const char* needed, cons
 }
 
 // Whether the dynamic linker will bind a symbol that the object imports to `real`, the first default definition in the
-// order of objects. Any version of a name may be another function, and an object before it may have a hidden one.
+// order of objects. Any version of a name may be another function.
 bool WillLeadTo(const ImportingObject& object, uint32_t symbol, const void* real) {
   const link_map* definer = ObjectOf(real);
   if (definer == nullptr || object.symbols[symbol].st_shndx != SHN_UNDEF) return false;
-  const char* name = object.names + object.symbols[symbol].st_name;
-  const char* needed = NeededVersion(object, symbol);
-  if (loaded_late) {
-    for (const link_map* earlier = FirstObject(); earlier != nullptr && earlier != definer;
-         earlier = NextInSearch(earlier)) {
-      if (earlier->l_ld != nullptr && Defines(*earlier, name, needed, nullptr)) return false;
-    }
-  }
-  return Defines(*definer, name, needed, real);
+  return Defines(*definer, object.names + object.symbols[symbol].st_name, NeededVersion(object, symbol), real);
 }
 
 // ---- Entries ----
@@ -151,11 +145,22 @@ bool DescribeImports(const link_map* map, ImportingObject* object) {
 
 bool IsOwnLibrary(const ImportingObject& object) { return object.start == reinterpret_cast<uintptr_t>(__ehdr_start); }
 
+bool IsUnbound(const ImportingObject& object, const ImportEntry& entry, uintptr_t leads_to) {
+  return entry.symbol != 0 && leads_to >= object.start && leads_to < object.end;
+}
+
 bool LeadsTo(const ImportingObject& object, const ImportEntry& entry, const void* real) {
   const uintptr_t leads_to = *entry.at;
   if (leads_to == reinterpret_cast<uintptr_t>(real)) return true;
-  const bool is_unbound = entry.symbol != 0 && leads_to >= object.start && leads_to < object.end;
-  return is_unbound && WillLeadTo(object, entry.symbol, real);
+  return IsUnbound(object, entry, leads_to) && WillLeadTo(object, entry.symbol, real);
+}
+
+bool IsDefinedEarlier(const char* name, const char* needed, const void* real) {
+  const link_map* definer = ObjectOf(real);
+  for (const link_map* object = FirstObject(); object != nullptr && object != definer; object = NextInSearch(object)) {
+    if (object->l_ld != nullptr && Defines(*object, name, needed, nullptr)) return true;
+  }
+  return false;
 }
 
 // MADV_POPULATE_WRITE: fails where the page is read-only (EINVAL), and changes no byte.

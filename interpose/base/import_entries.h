@@ -67,6 +67,13 @@ struct ImportEntry {
 HOLDFAST_HIDDEN void VisitEntries(const ImportingObject& object,
                                   void (*visit)(const ImportingObject& object, const ImportEntry& entry, void* given),
                                   void* given);
+// Whether the entry, which leads there, will be bound at its first call.
+HOLDFAST_HIDDEN bool IsUnbound(const ImportingObject& object, const ImportEntry& entry, uintptr_t leads_to);
+// Returns the version of a symbol that the object needs; null: any.
+HOLDFAST_HIDDEN const char* NeededVersion(const ImportingObject& object, uint32_t symbol);
+// Whether an object that comes before `real`'s in search order defines this version: the linker then binds a name to that
+// one. Reads all objects before it.
+HOLDFAST_HIDDEN bool IsDefinedEarlier(const char* name, const char* needed, const void* real);
 // Whether the entry leads to the real function, or will when it is bound.
 HOLDFAST_HIDDEN bool LeadsTo(const ImportingObject& object, const ImportEntry& entry, const void* real);
 // Whether the page may be written as it is. Before Linux 5.14, false.
