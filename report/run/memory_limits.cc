@@ -68,7 +68,8 @@ std::optional<GroupLimit> TightestGroup(pid_t pid) {
         if (limit >= kNoLimit) continue;
         uint64_t used = number_in("/memory.current", "/memory.usage_in_bytes");
         const std::string stat = ReadWhole(folder + "/memory.stat", kMaxText);
-        for (const char* kind : {"inactive_file", "active_file"})
+        // What the kernel drops first. Version 1 does not tell of slabs.
+        for (const char* kind : {"inactive_file", "active_file", "slab_reclaimable"})
           used -= std::min(used, FieldOf(stat, is_v2 ? kind : fmt::format("total_{}", kind).c_str()));
         const uint64_t left = limit - std::min(limit, used);
         if (!tightest.has_value() || left < tightest->left_bytes) tightest = {folder, left};

@@ -78,6 +78,8 @@ uint64_t WholeResult(pid_t thread, const BlockedCall& call) {
       return arguments[2];
     case SYS_writev:
       return BytesOfVector(thread, arguments[1], arguments[2]);
+    case SYS_sendfile:
+      return arguments[3];
     case SYS_sendto:
       return has(arguments[3], MSG_DONTWAIT) ? 0 : arguments[2];
     case SYS_sendmsg:
@@ -133,6 +135,8 @@ StopCost CostOfStop(pid_t thread, const BlockedCall& call) {
       return arguments[1] == F_SETLKW || arguments[1] == kOpenFileLock ? StopCost::kNothing : StopCost::kImpossible;
     case SYS_sendto:
     case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_sendfile:
       return StopCost::kShort;
     case SYS_recvfrom:
       return (arguments[3] & MSG_WAITALL) != 0 ? StopCost::kShort : StopCost::kReturns;
