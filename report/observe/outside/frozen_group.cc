@@ -1,7 +1,7 @@
 #include "report/observe/outside/frozen_group.h"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
@@ -57,23 +57,36 @@ std::string GroupFolder(std::string_view line, std::string_view mounts, bool is_
   return "";
 }
 
-std::string WhyFrozen(pid_t pid) {
-  const std::string mounts = ReadWhole("/proc/self/mountinfo", kMaxGroupText);
-  const std::string groups = ReadWhole(fmt::format("/proc/{}/cgroup", pid), kMaxGroupText);
-  for (const std::string_view line : Split(groups, "\n")) {
-    for (const bool is_v2 : {true, false}) {
-      const std::string folder = GroupFolder(line, mounts, is_v2);
-      if (folder.empty()) continue;
-      // These files tell of the groups above, too.
-      const std::string state = ReadWhole(folder + (is_v2 ? "/cgroup.events" : "/freezer.state"), kMaxGroupText);
-      if (is_v2 ? state.find("frozen 1") != std::string::npos : state.starts_with("FR"))
-        return fmt::format("its control group {} is frozen", GroupOf(line));
-    }
+std::string FrozenGroup::Why() {
+  std::string groups = ReadWhole(fmt::format("/proc/{}/cgroup", pid_), kMaxGroupText);
+  if (groups != groups_) {
+    groups_ = std::move(groups);
+    FindStates();
+  }
+  for (const State& state : states_) {
+    // These files tell of the groups above, too.
+    const std::string text = ReadWhole(state.file, kMaxGroupText);
+    if (state.is_v2 ? text.find("frozen 1") != std::string::npos : text.starts_with("FR"))
+      return fmt::format("its control group {} is frozen", state.group);
   }
   // Groups may be hidden from here. Version 2 makes threads wait where they would get a signal.
-  const std::string waits = ReadOfThread(pid, ThreadWithMemory(pid), "wchan");
+  const std::string waits = ReadOfThread(pid_, ThreadWithMemory(pid_), "wchan");
   const bool is_frozen = waits == "get_signal" || waits == "do_freezer_trap" || waits == "__refrigerator";
   return is_frozen ? "its control group is frozen" : "";
 }
+
+void FrozenGroup::FindStates() {
+  states_.clear();
+  const std::string mounts = ReadWhole("/proc/self/mountinfo", kMaxGroupText);
+  for (const std::string_view line : Split(groups_, "\n")) {
+    for (const bool is_v2 : {true, false}) {
+      const std::string folder = GroupFolder(line, mounts, is_v2);
+      if (!folder.empty())
+        states_.push_back({folder + (is_v2 ? "/cgroup.events" : "/freezer.state"), std::string(GroupOf(line)), is_v2});
+    }
+  }
+}
+
+std::string WhyFrozen(pid_t pid) { return FrozenGroup(pid).Why(); }
 
 }  // namespace holdfast

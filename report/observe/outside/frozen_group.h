@@ -6,10 +6,31 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace holdfast {
 
-// "its control group /docker/4711 is frozen"; "": it is not, or that cannot be told. Both versions of control groups.
+// Answers again and again for one process. Reads the mounts, which may be thousands, only when the process has changed its group.
+class FrozenGroup {
+ public:
+  explicit FrozenGroup(pid_t pid) : pid_(pid) {}
+
+  // "its control group /docker/4711 is frozen"; "": it is not, or that cannot be told. Both versions of control groups.
+  std::string Why();
+
+ private:
+  struct State {
+    std::string file, group;
+    bool is_v2;
+  };
+  void FindStates();
+
+  pid_t pid_;
+  std::string groups_;  // /proc/PID/cgroup
+  std::vector<State> states_;
+};
+
+// The same, once.
 std::string WhyFrozen(pid_t pid);
 
 // The path of a control group's folder, from a line of /proc/PID/cgroup and the text of /proc/self/mountinfo. `is_v2`: of the

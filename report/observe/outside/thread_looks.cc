@@ -1294,7 +1294,7 @@ LookedAtProcess LookedAtProcess::Of(pid_t pid, bool other_namespace, std::option
             if (clock_gettime(clock, &all) != 0) return std::nullopt;
             return all.tv_sec * kSecond + all.tv_nsec;
           },
-          .is_frozen = [pid] { return !WhyFrozen(pid).empty(); }};
+          .is_frozen = [group = FrozenGroup(pid)]() mutable { return !group.Why().empty(); }};
 }
 
 ThreadLooks::ThreadLooks(LookedAtProcess process) : looker_(std::make_unique<Looker>(std::move(process))) {}
