@@ -37,9 +37,8 @@ std::string DescribeUnseen(const std::string& path) {
   if (names->has_hidden_malloc) return HiddenAllocatorText();
   if (!names->may_have_own_allocator()) return "";
   if (!names->own_allocator.empty())
-    return fmt::format(
-        "the executable has an allocator of its own ({}), which is not seen: --entries yes reads its symbols",
-        names->own_allocator);
+    return fmt::format("the executable has an allocator of its own ({}), which is not seen. To see it: --entries yes",
+                       names->own_allocator);
   const std::string allocator = AllocatorByText(path);
   return allocator.empty() ? "" : fmt::format("the executable has {}", LinkedWithoutNames(allocator, names->build_id));
 }

@@ -209,13 +209,12 @@ bool AboutLinkedAllocator(const TableSnapshot& snapshot, Findings* findings) {
   return true;
 }
 
-// Returns whether the allocator in the executable is described.
-bool AboutTable(const ProcessTable& process, Findings* findings) {
+TableOnAllocator AboutTable(const ProcessTable& process, Findings* findings) {
   const absl::StatusOr<TableSnapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) {
     findings->No("recording", fmt::format("its table {}/{} is damaged ({})", process.folder, process.table.name(),
                                           std::string(snapshot.status().message())));
-    return false;
+    return TableOnAllocator::kNothing;
   }
   const uint64_t heap = snapshot->heap_intervals.back().interval, lock = snapshot->lock_intervals.back().interval;
   if (IsDetached(process.table)) {
@@ -289,7 +288,8 @@ bool AboutTable(const ProcessTable& process, Findings* findings) {
   findings->Ok("overhead", fmt::format("{} for samples so far ({} of its running time); and {}", FormatTimeNs(own_ns),
                                        FormatPercent(own_ns, static_cast<int64_t>(elapsed_ns > 1 ? elapsed_ns : 1)),
                                        ExpectedOverhead(EntryOutcomeOf(*snapshot).is_redirected())));
-  return AboutLinkedAllocator(*snapshot, findings);
+  if (AboutLinkedAllocator(*snapshot, findings)) return TableOnAllocator::kDescribes;
+  return heap == 0 || IsDetached(process.table) ? TableOnAllocator::kNothing : TableOnAllocator::kHasNone;
 }
 
 // ---- doctor PID --attach ----
@@ -341,19 +341,19 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
     return kCouldNot;
   }
   Findings findings;
-  bool allocator_is_described = false;
+  TableOnAllocator on_allocator = TableOnAllocator::kNothing;
   // Its file may be deleted, or in memory (holdfast attach): the objects lack it then.
   const bool is_bound = MapsHoldfastLibrary(ReadOfProcess(pid, "maps"));
   if (!is_bound) {
     WhyNotLoaded(pid, root, objects, &findings);
   } else if (const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders); table.ok()) {
-    allocator_is_described = AboutTable(*table, &findings);
+    on_allocator = AboutTable(*table, &findings);
   } else {
     WhyProcessHasNoTable(process, objects, &findings);
   }
   const std::string files = access((root + objects[0]).c_str(), R_OK) == 0 ? root : "";
   DescribeObjects(objects, files, library, is_bound ? OpenMpUsersUnseen(pid, files) : std::set<std::string>(),
-                  &findings, allocator_is_described);
+                  &findings, on_allocator);
   DescribeKernel(process, &findings);
   DescribeExporter(process, folders.empty() ? DefaultTableFolders() : folders, &findings);
   DescribeLimits(process, &findings);

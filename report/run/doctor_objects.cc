@@ -113,13 +113,20 @@ struct Object {
 };
 
 // Returns whether the executable's own allocator is redirected.
-bool DescribeAllocator(const std::vector<Object>& objects, const std::string& root, bool is_described,
+bool DescribeAllocator(const std::vector<Object>& objects, const std::string& root, TableOnAllocator table,
                        Findings* findings) {
   const LinkedAllocator linked =
       objects.empty() ? LinkedAllocator()
                       : LinkedAllocatorOf(root + objects[0].path, objects[0].file, EntriesWanted(), root);
+  const bool is_described = table == TableOnAllocator::kDescribes;
   if (linked.is_there && !is_described) {
-    if (!linked.is_seen) {
+    if (linked.is_seen && linked.is_redirected && table == TableOnAllocator::kHasNone) {
+      findings->No(
+          "allocator",
+          fmt::format("{} has an allocator linked in, and this process has redirected none of its functions: it was "
+                      "started with --entries no, or by another build of Holdfast. To see it: holdfast run",
+                      BaseName(objects[0].path)));
+    } else if (!linked.is_seen) {
       findings->No("allocator", linked.text);
     } else {
       linked.may_lack ? findings->Note("allocator", linked.text) : findings->Ok("allocator", linked.text);
@@ -318,7 +325,7 @@ void DescribeDeepPlugins(const std::vector<Object>& objects, const std::string& 
 }  // namespace
 
 bool DescribeObjects(const std::vector<std::string>& paths, const std::string& root, const std::string& library,
-                     const std::set<std::string>& unbound, Findings* findings, bool allocator_is_described) {
+                     const std::set<std::string>& unbound, Findings* findings, TableOnAllocator table) {
   std::vector<Object> objects;
   for (const std::string& path : paths) {
     if (IsHoldfastLibrary(path)) continue;
@@ -334,7 +341,7 @@ bool DescribeObjects(const std::vector<std::string>& paths, const std::string& r
     return IsLibc(object.path) && object.file.defines.contains("puts");
   });
   if (libc != objects.end()) DescribeLibc(root + libc->path, findings);
-  const bool is_redirected = DescribeAllocator(objects, root, allocator_is_described, findings);
+  const bool is_redirected = DescribeAllocator(objects, root, table, findings);
   DescribeMappings(objects, root, findings);
   DescribeRuntime(objects, findings);
   DescribeLocks(objects, own.ok() ? *own : DynamicNames(), unbound, findings);

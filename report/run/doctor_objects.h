@@ -3,6 +3,7 @@
 #ifndef HOLDFAST_REPORT_RUN_DOCTOR_OBJECTS_H_
 #define HOLDFAST_REPORT_RUN_DOCTOR_OBJECTS_H_
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,11 +12,15 @@
 
 namespace holdfast {
 
+// What a process's table says about an allocator in its executable: nothing, because there is no table or no heap profile; it
+// describes it; or it says that none was redirected.
+enum class TableOnAllocator : uint8_t { kNothing, kDescribes, kHasNone };
+
 // `objects`: paths of the program and its libraries in the dynamic loader's search order. `root` is prepended to each
-// path. `library`: our own library; its exports determine what can be seen. `unbound`: what OpenMpUsersUnseen returns. `allocator_is_described`: the process's table
-// has already described the executable's allocator. Returns whether the file's own allocator is redirected when it starts.
+// path. `library`: our own library; its exports determine what can be seen. `unbound`: what OpenMpUsersUnseen returns. Returns whether the file's own allocator is redirected when it starts.
 bool DescribeObjects(const std::vector<std::string>& objects, const std::string& root, const std::string& library,
-                     const std::set<std::string>& unbound, Findings* findings, bool allocator_is_described = false);
+                     const std::set<std::string>& unbound, Findings* findings,
+                     TableOnAllocator table = TableOnAllocator::kNothing);
 
 // Returns the modules of a running process that call an OpenMP runtime without the library's wrappers: the library sets
 // the entries of the objects of the start, not those of plugins.

@@ -302,6 +302,22 @@ TEST_F(LinkedAllocators, TheSearchForNamesEndsInVainEarly) {
 }
 
 // run's own option counts, not the environment of the tool.
+// Its file could be redirected, but the process was told not to look for private names.
+TEST_F(LinkedAllocators, DoctorAsksTheProcessAndNotItsFile) {
+  Command command = CommandFor(Launch::kPreload, {"entry_cases_crate", "again"}, {{"heap-interval", "1"}});
+  command.env["HOLDFAST_ENTRIES"] = "no";
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("worked\n"));
+  const RunResult doctor = RunTool({"doctor", std::to_string(running.pid()), "--tables", tables()});
+  EXPECT_TRUE(doctor.exited(1)) << doctor.Describe();
+  EXPECT_THAT(doctor.out, HasSubstr("this process has redirected none of its functions"));
+  EXPECT_THAT(doctor.out, Not(HasSubstr("are redirected at their entry")));
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  EXPECT_TRUE(Settled());
+  EXPECT_THAT(RunTool({"info", out()}).out, HasSubstr("which is not seen. To see it: --entries yes"));
+}
+
 TEST_F(LinkedAllocators, RunNamesItsOwnOption) {
   const RunResult r = RunTool({"run", "--entries", "yes", "-o", out(), "--", ProgramPath("entry_cases_short")});
   EXPECT_THAT(r.err, HasSubstr("free is too short for a jump"));
