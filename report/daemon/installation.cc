@@ -220,14 +220,20 @@ Launched LaunchExporter(const std::string& own_path, const std::string& out, con
   const auto spawn = [&](Orphan orphan) {
     return SpawnExporter(own_path.c_str(), arguments, environment.data(), false, nullptr, orphan);
   };
-  Spawned spawned = spawn(Orphan::kGoesAway);
+  Orphan orphan = Orphan::kGoesAway;
+  Spawned spawned = spawn(orphan);
   if (spawned == Spawned::kNoticed && !keep) return Launched::kNoticed;
-  if (spawned == Spawned::kNoticed) spawned = spawn(Orphan::kIsKept);
+  if (spawned == Spawned::kNoticed) spawned = spawn(orphan = Orphan::kIsKept);
   if (spawned != Spawned::kServes && spawned != Spawned::kStarted) return Launched::kFailed;
-  constexpr long kMaxNs = 2'000'000'000;
-  for (long waited_ns = 0, pause_ns = 100'000; waited_ns < kMaxNs; waited_ns += pause_ns) {
+  // Another exporter that still served the folder may end now, as its last process has. One more is started then.
+  constexpr long kMaxNs = 4'000'000'000, kAgainNs = 500'000'000;
+  for (long waited_ns = 0, again_ns = kAgainNs, pause_ns = 100'000; waited_ns < kMaxNs; waited_ns += pause_ns) {
     if (ExporterServes(tables.c_str(), out.c_str(), folder)) return Launched::kServes;
     if (waited_ns > 10'000'000) pause_ns = 1'000'000;
+    if (waited_ns > again_ns) {
+      spawn(orphan);
+      again_ns += kAgainNs;
+    }
     const timespec pause = {0, pause_ns};
     nanosleep(&pause, nullptr);
   }
