@@ -36,8 +36,16 @@ Turn TurnOf(const char* name) {
   for (const auto& one : kAllocate) {
     if (strcmp(name, one) == 0) return Turn::kAllocates;
   }
-  return Turn::kOthers;
+  return strncmp(name, "_Zn", 3) == 0 ? Turn::kAllocates : Turn::kOthers;  // operator new
 }
+
+// Those of `real`, then the others.
+constinit OtherFunctions others = {nullptr, nullptr, 0};
+int FunctionCount() { return kRealFunctions + others.count; }
+RealName NameOf(int i) {
+  return i < kRealFunctions ? kRealNames[i] : RealName{others.names[i - kRealFunctions], nullptr};
+}
+void* RealAt(int i) { return i < kRealFunctions ? *RealFunction(i) : others.reals[i - kRealFunctions]; }
 
 constexpr int kNone = -1;
 struct WrappedFunction {
@@ -45,7 +53,7 @@ struct WrappedFunction {
   Turn turn;
   int next;  // another version of the name, or another name with the same hash
 };
-constinit WrappedFunction wrapped_functions[kRealFunctions] = {};
+constinit WrappedFunction wrapped_functions[kRealFunctions + kMaxOtherFunctions] = {};
 // Objects have thousands of names, so each is hashed once.
 constexpr uint32_t kBuckets = 1024;
 constinit int buckets[kBuckets] = {};
@@ -62,12 +70,12 @@ void FindWrappers() {
   if (names_are_ready) return;
   for (int& bucket : buckets) bucket = kNone;
   const DefinedFunctions own(ObjectOf(__ehdr_start));
-  for (int i = 0; i < kRealFunctions; ++i) {
-    const RealName& name = kRealNames[i];
-    void* real_function = *RealFunction(i);
+  for (int i = 0; i < FunctionCount(); ++i) {
+    const RealName name = NameOf(i);
+    void* real_function = RealAt(i);
     // Calls of an allocator in the executable are seen at its entries.
     if (!owns_malloc && (TurnOf(name.name.text) != Turn::kOthers || ObjectOf(real_function) == FirstObject())) continue;
-    void* wrapper = IsFound(real_function) ? own.Find(name.name, name.version) : nullptr;
+    void* wrapper = real_function != nullptr && IsFound(real_function) ? own.Find(name.name, name.version) : nullptr;
     if (wrapper == nullptr) continue;
     int& bucket = buckets[BucketOf(name.name.text)];
     wrapped_functions[i] = {wrapper, TurnOf(name.name.text), bucket};
@@ -144,8 +152,8 @@ bool IsReadable(const ImportingObject& object, const ImportEntry& entry) {
 // Returns the function that the entry leads to; null: none of them.
 const WrappedFunction* FunctionOf(const ImportingObject& object, const ImportEntry& entry) {
   for (int i = buckets[BucketOf(entry.name)]; i != kNone; i = wrapped_functions[i].next) {
-    if (strcmp(kRealNames[i].name.text, entry.name) == 0 && IsReadable(object, entry) &&
-        LeadsTo(object, entry, *RealFunction(i)) && !WillLeadElsewhere(object, entry, *RealFunction(i)))
+    if (strcmp(NameOf(i).name.text, entry.name) == 0 && IsReadable(object, entry) &&
+        LeadsTo(object, entry, RealAt(i)) && !WillLeadElsewhere(object, entry, RealAt(i)))
       return &wrapped_functions[i];
   }
   return nullptr;
@@ -162,7 +170,7 @@ void Store(const ImportingObject& object, uintptr_t* entry, uintptr_t value, Imp
 }
 
 uintptr_t RealOf(const WrappedFunction& function) {
-  return reinterpret_cast<uintptr_t>(*RealFunction(static_cast<int>(&function - wrapped_functions)));
+  return reinterpret_cast<uintptr_t>(RealAt(static_cast<int>(&function - wrapped_functions)));
 }
 
 void RedirectEntry(const ImportingObject& object, const ImportEntry& entry, void* given) {
@@ -178,7 +186,7 @@ void RestoreEntry(const ImportingObject& object, const ImportEntry& entry, void*
   auto* pass = static_cast<Pass*>(given);
   for (int i = buckets[BucketOf(entry.name)]; i != kNone; i = wrapped_functions[i].next) {
     const WrappedFunction& function = wrapped_functions[i];
-    if (function.turn != pass->turn || strcmp(kRealNames[i].name.text, entry.name) != 0) continue;
+    if (function.turn != pass->turn || strcmp(NameOf(i).name.text, entry.name) != 0) continue;
     if (!IsReadable(object, entry)) {
       ++pass->changes.unreadable;
       return;
@@ -281,6 +289,10 @@ void RedirectLockedObjects(void* given) {
 }
 
 }  // namespace
+
+void RedirectAlso(const OtherFunctions& functions) {
+  if (functions.count <= kMaxOtherFunctions && !names_are_ready) others = functions;
+}
 
 ImportChanges RedirectImports(bool again) {
   FindWrappers();

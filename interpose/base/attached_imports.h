@@ -4,8 +4,8 @@
 //
 //     attach:   free, unlock, …  ─►  realloc  ─►  malloc, calloc, …         detach: the other way round
 //
-// In this order no block is recorded while its free may still pass by unseen. operator new and delete are left alone:
-// the C++ library's call malloc and free through its own entries.
+// In this order no block is recorded while its free may still pass by unseen. The C++ library's operators new and delete are
+// left alone: they call malloc and free through that library's entries. Those of the allocator's library are redirected, too.
 //
 // Not redirected: libraries that are loaded later, or by another thread just now, until the tool asks again (FindObject
 // finds an object only when the dynamic linker has written its entries); objects with sealed entries; the dynamic linker's
@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "sampler/contract/attributes.h"
+#include "sampler/contract/dynamic_symbols.h"
 
 namespace holdfast {
 
@@ -27,6 +28,15 @@ struct ImportChanges {
   uint64_t refused = 0;  // their memory cannot be made writable: it is sealed (mseal), or there are too many mappings
   uint64_t unreadable = 0;  // restoring: in memory that may not be read, so perhaps they still lead to a wrapper
 };
+
+// Functions that are not in `real`; a null one is not redirected. Call before the first RedirectImports, at most once.
+struct OtherFunctions {
+  const SymbolName* names;
+  void* const* reals;
+  int count;
+};
+constexpr int kMaxOtherFunctions = 32;
+HOLDFAST_HIDDEN void RedirectAlso(const OtherFunctions& functions);
 
 // Call when `real` is filled. `again`: the entries of objects that were loaded since.
 HOLDFAST_HIDDEN ImportChanges RedirectImports(bool again);

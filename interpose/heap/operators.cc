@@ -3,9 +3,12 @@
 #include <link.h>
 #include <string.h>
 
+#include "interpose/base/attached_imports.h"
 #include "interpose/base/defined_names.h"
+#include "interpose/base/find_functions.h"
 #include "interpose/base/module_scope.h"
 #include "interpose/base/readiness.h"
+#include "interpose/base/real.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/this_thread.h"
 
@@ -124,6 +127,20 @@ void FindOperators() {
   if (!found.skippable) return;
   SkipOperators();
   UseTagInDelete();
+}
+
+void FindAllocatorsOperators() {
+  static constinit void* functions[kForms] = {};
+  const link_map* allocator = ObjectOf(reinterpret_cast<const void*>(real.malloc));
+  if (!owns_malloc || allocator == nullptr || allocator == FirstObject()) return;
+  for (int i = 0; i < kForms; ++i) {
+    functions[i] = FindNextFunction(kNames[i]);
+    if (ObjectOf(functions[i]) != allocator) functions[i] = nullptr;
+    are_global = are_global || functions[i] != nullptr;
+  }
+  if (!are_global) return;
+  global_operators = OperatorsIn(functions);
+  RedirectAlso({kNames, functions, kForms});
 }
 
 const Operators& OperatorsFor(uintptr_t caller, Operators* room) {

@@ -25,6 +25,10 @@ struct Operators {
 // Call once, before the program runs: finds the next operators in the global scope.
 void FindOperators();
 
+// The same for a library that is loaded late: finds the operators that the allocator's library has (tcmalloc, jemalloc,
+// mimalloc), and lets an attach redirect the entries that lead to them. All others call malloc, which is seen there.
+void FindAllocatorsOperators();
+
 // Returns the operators that the code at `caller` would have reached without us: the next ones in the global scope; if
 // there are none (a C program with a C++ plugin loaded RTLD_LOCAL), those in the scope of the caller's module. Calls no
 // loader function (interpose/base/module_scope.h). A form without definition is null. `room` holds the result if it is

@@ -290,7 +290,7 @@ HOLDFAST_COLD bool ReadySlow() {
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;
   StartHotNew();
-  if (!loaded_late) FindOperators();
+  loaded_late ? FindAllocatorsOperators() : FindOperators();
   countdown_offset = OffsetOfCountdown();
   BeginWatchingLocks();
   if (process.libc != Libc::kGlibc) AlwaysLookSlowly();

@@ -181,6 +181,38 @@ TEST_F(Attach, OfAProgramWithAPreloadedAllocator) {
   }
 }
 
+// These allocators have operators of their own, which do not call malloc.
+TEST_F(Attach, OfACxxProgramWithAPreloadedAllocator) {
+  for (const std::string allocator : {"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"}) {
+    SCOPED_TRACE(allocator);
+    if (access(("/usr/lib/x86_64-linux-gnu/" + allocator).c_str(), R_OK) != 0) continue;
+    Command command = CommandFor(Launch::kBare, {"waits_by_new"});
+    command.env["LD_PRELOAD"] = allocator;
+    Running running(command);
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+    const std::string before = ReadOnlyBytes(running);
+    const std::string folder = out() + "." + allocator;
+    const RunResult attached =
+        RunTool({"attach", Pid(running), "-o", folder, "--tables", tables(), "--heap-interval", "1"});
+    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+    Line(running, 1);
+    Line(running, 2);
+    const RunResult detached = DetachFrom(running);
+    ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+    EXPECT_TRUE(ReadOnlyBytes(running) == before);
+    Line(running, 3);
+    running.CloseInput();
+    EXPECT_TRUE(running.Wait().exited(0));
+    ASSERT_TRUE(Settled());
+    const auto heaps = Newest(folder, "heap");
+    ASSERT_EQ(heaps.size(), 1u);
+    const auto sums = heaps[0].SumLeaf("for_each_line");
+    EXPECT_EQ(sums.at("alloc_objects"), 200);
+    EXPECT_EQ(sums.at("inuse_objects"), 20);
+  }
+}
+
 // Blocks of the first attach may have been freed meanwhile, and others be at their addresses.
 TEST_F(Attach, ASecondTimeAfterOneThatRecordedEveryAllocation) {
   Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
