@@ -76,7 +76,8 @@ absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
     return wishes;
   }
   return bad(
-      "use heap-interval=SIZE, lock-interval=TIME, cpu=HZ, or wall, resident, heap, lock or all with =on or =off");
+      "use heap-interval=SIZE, lock-interval=TIME, cpu=HZ, or wall, resident, heap, lock or all (heap and lock) with =on or "
+      "=off");
 }
 
 // Returns the newest interval that was not "off", or `fallback`.
@@ -275,13 +276,13 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast set 4242 cpu=100                    sample the CPU time of each thread, 100 times a second\n"
       "  holdfast set 4242 wall=on                    record where the time of each thread goes\n"
       "  holdfast set 4242 resident=on                add resident profiles to snapshots\n"
-      "  holdfast set --all all=off                   stop all sampling in all programs\n"
-      "  holdfast set --all all=on                    resume with the previous intervals");
+      "  holdfast set --all all=off cpu=off wall=off  stop all sampling in all programs\n"
+      "  holdfast set --all all=on                    resume heap and locks with the previous intervals");
   // One positional list holds PIDs and settings, because CLI11 allows no '=' in the name of an argument.
   set->add_option(
          "PID", *words,
          "Process ids, and what to set: heap-interval=SIZE, lock-interval=TIME, cpu=HZ, or wall, resident, heap,\n"
-         "lock or all with =on or =off")
+         "lock or all (heap and lock) with =on or =off")
       ->type_name("NAME=VALUE");
   set->add_flag("--all", *all, "Every profiled process of this user (for root: of all users)");
   set->add_option("--tables", *folders, "The folder of the table files [default: all that are in use]")

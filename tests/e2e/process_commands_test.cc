@@ -166,6 +166,12 @@ TEST_F(ProcessCommands, SetSwitchesOffAndOnWithoutASignal) {
   EXPECT_GE(Sampled(running), 101 + 1400 - 1049);
   EXPECT_LE(Sampled(running), 101 + 1400);
   EXPECT_THAT(Tool({"ls"}).out, HasSubstr("1B"));
+  // What the help calls all sampling.
+  EXPECT_THAT(Tool({"set", "--help"}).out, HasSubstr("holdfast set --all all=off cpu=off wall=off  stop all sampling"));
+  const RunResult none = Tool({"set", "--all", "all=off", "cpu=off", "wall=off"});
+  EXPECT_TRUE(none.exited(0)) << none.Describe();
+  for (const char* part : {"heap-interval 1B → off", "lock-interval is already off", "cpu is already off", "wall off"})
+    EXPECT_THAT(none.err, HasSubstr(part));
   EXPECT_TRUE(running.Wait().exited(0));
 }
 
