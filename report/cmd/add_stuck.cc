@@ -1,14 +1,21 @@
+#include <sys/syscall.h>
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "fmt/format.h"
 #include "report/analysis/locks/stuck.h"
+#include "report/analysis/locks/waiting_list.h"
 #include "report/analysis/profiles/plumbing.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
@@ -49,9 +56,58 @@ struct Asked {
   bool has_locks;  // whether the process profiles locks
   // Threads that can never be woken: JSON, and lines for people.
   std::string never_woken_json = "null", never_woken_text = "";
+  size_t unknown_waits = 0;  // UnknownWaits
 };
 
+// Threads that sleep in a futex without a timeout, with the count of their switches.
+std::map<pid_t, uint64_t> FutexSleepers(pid_t pid) {
+  std::map<pid_t, uint64_t> sleepers;
+  for (const auto& [thread, inner] : ThreadsOf(pid, false)) {
+    const std::optional<ThreadSwitches> switches = SwitchesOf(pid, thread);
+    if (!switches.has_value() || !switches->sleeps) continue;
+    const std::optional<BlockedCall> call = BlockedCallOf(pid, thread);
+    const bool is_futex = call.has_value() && call->number == SYS_futex && call->arguments[3] == 0;
+    // What the kernel does not show may be one.
+    if (is_futex || ReadOfThread(pid, thread, "syscall").empty()) sleepers.emplace(thread, switches->count);
+  }
+  return sleepers;
+}
+
+// The library knows no wait that began before an attach, so such threads may be deadlocked. Counts those that slept before
+// (`before`: a wait that had just begun is not recorded) and sleep still, and have no wait in the profile.
+size_t UnknownWaits(pid_t pid, const std::map<pid_t, uint64_t>& before, const Profile& profile) {
+  if (before.empty()) return 0;
+  std::set<int64_t> known;
+  const WaitingList list = ReadWaitingList(profile);
+  for (uint32_t thread = 1; thread <= list.threads.size(); ++thread) {
+    if (list.IsWaiting(thread)) known.insert(list.ThreadAt(thread).tid);
+  }
+  const std::map<pid_t, uint64_t> after = FutexSleepers(pid);
+  size_t unknown = 0;
+  for (const auto& [thread, inner] : ThreadsOf(pid, true)) {
+    const auto then = before.find(thread), now = after.find(thread);
+    if (then == before.end() || now == after.end() || then->second != now->second) continue;
+    if (!known.contains(thread) && !known.contains(inner)) ++unknown;
+  }
+  return unknown;
+}
+
+std::string UnknownWaitsText(size_t threads) {
+  if (threads == 0) return "";
+  return fmt::format(
+      "cannot tell whether there is a deadlock: {} sleep{} in waits that are not recorded, such as those that began before "
+      "the attach. gdb's `thread apply all bt` shows {}.\n",
+      threads == 1 ? "1 thread" : fmt::format("{} threads", threads), threads == 1 ? "s" : "",
+      threads == 1 ? "it" : "them");
+}
+
 absl::StatusOr<Asked> Ask(const ProcessTable& process, pid_t pid, ModuleSymbolizer& symbolizer) {
+  std::map<pid_t, uint64_t> sleepers;
+  if (IsAttached(process.table)) sleepers = FutexSleepers(pid);
+  if (!sleepers.empty()) {
+    constexpr timespec kUntilRecorded = {0, 20'000'000};
+    nanosleep(&kUntilRecorded, nullptr);
+  }
   const absl::StatusOr<ProcessState> state = Observe(process.table, {.waits = true, .other_threads = kMaxOthers});
   if (!state.ok()) return state.status();
   Asked asked{
@@ -65,6 +121,7 @@ absl::StatusOr<Asked> Ask(const ProcessTable& process, pid_t pid, ModuleSymboliz
   symbolizer.UseFilesOf(nullptr);
   const std::vector<IntervalChange>& intervals = state->table->lock_intervals;
   asked.has_locks = intervals.empty() || intervals.back().interval != 0;
+  asked.unknown_waits = UnknownWaits(pid, sleepers, asked.process.profile);
   return asked;
 }
 
@@ -147,7 +204,7 @@ std::string TakeLine(std::string_view* text) {
 }
 
 // If root asks about another user's process, a child with that user's rights reads it. The child sends a line that says
-// whether locks are profiled, one with the process's name, two about threads that are never woken, and the profile; or an
+// whether locks are profiled, one with the process's name, one with the count of unknown waits, two about threads that are never woken, and the profile; or an
 // error.
 absl::StatusOr<Asked> AskOf(pid_t pid, const StuckOptions& options, ModuleSymbolizer& symbolizer) {
   const std::optional<uid_t> user = UserOfProcess(pid);
@@ -157,8 +214,8 @@ absl::StatusOr<Asked> AskOf(pid_t pid, const StuckOptions& options, ModuleSymbol
     if (!asked.ok()) return fmt::format("failed\n{}", std::string(asked.status().message()));
     std::string lines = asked->never_woken_text;
     std::ranges::replace(lines, '\n', kLineBreak);
-    return fmt::format("{}\n{}\n{}\n{}\n{}", asked->has_locks ? "locks" : "none", asked->process.name,
-                       asked->never_woken_json, lines, EncodePprof(asked->process.profile));
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", asked->has_locks ? "locks" : "none", asked->process.name,
+                       asked->unknown_waits, asked->never_woken_json, lines, EncodePprof(asked->process.profile));
   });
   std::string_view rest = answer;
   const std::string kind = TakeLine(&rest);
@@ -166,6 +223,7 @@ absl::StatusOr<Asked> AskOf(pid_t pid, const StuckOptions& options, ModuleSymbol
   if (kind == "failed") return absl::NotFoundError(Printable(rest));
   const std::string name = TakeLine(&rest);
   Asked asked{.pid = pid, .process = {.name = Printable(name), .profile = {}}, .has_locks = kind == "locks"};
+  asked.unknown_waits = strtoul(TakeLine(&rest).c_str(), nullptr, 10);
   asked.never_woken_json = TakeLine(&rest);
   asked.never_woken_text = TakeLine(&rest);
   std::ranges::replace(asked.never_woken_text, kLineBreak, '\n');
@@ -194,7 +252,7 @@ int RunStuck(const StuckOptions& options) {
   }
   ModuleSymbolizer symbolizer;
   std::vector<StuckProcess> processes;
-  bool has_deadlock = false, any = false, named_failed = false;
+  bool has_deadlock = false, any = false, named_failed = false, has_unknown = false;
   std::string never_woken;
   for (const pid_t pid : *pids) {
     absl::StatusOr<Asked> asked = AskOf(pid, options, symbolizer);
@@ -207,11 +265,15 @@ int RunStuck(const StuckOptions& options) {
     }
     any = true;
     has_deadlock = has_deadlock || HasDeadlock(asked->process.profile);
+    has_unknown = has_unknown || asked->unknown_waits != 0;
     if (options.json) {
       std::string text = StuckJson(asked->process.profile, pid, options.shown);
-      text.insert(text.rfind('}'), fmt::format(",\"never_woken\":{}", asked->never_woken_json));
+      text.insert(text.rfind('}'), fmt::format(",\"never_woken\":{},\"unknown_waits\":{}", asked->never_woken_json,
+                                               asked->unknown_waits));
       std::cout << text;
     }
+    const std::string unknown = UnknownWaitsText(asked->unknown_waits);
+    never_woken += is_one ? unknown : WithName(unknown, asked->process.name);
     never_woken += is_one ? asked->never_woken_text : WithName(asked->never_woken_text, asked->process.name);
     if (!asked->has_locks) {
       Say(asked->process.name +
@@ -225,7 +287,7 @@ int RunStuck(const StuckOptions& options) {
                          : StuckTextOfAll(processes, options.shown))
               << never_woken;
   }
-  return Finished(has_deadlock ? kFinding : named_failed ? kCouldNot : kFine);
+  return Finished(has_deadlock ? kFinding : named_failed || has_unknown ? kCouldNot : kFine);
 }
 
 }  // namespace
@@ -255,7 +317,8 @@ void AddStuckCommand(CLI::App& app, Invocation* invocation) {
       "  `never woken:` lists threads that wait without a timeout for something to which no pointer leads, except from such\n"
       "  threads: nothing can wake these any more. A process is searched for them if it is named.\n"
       "\n"
-      "Exit status: 0 no deadlock, 1 a deadlock, 2 wrong usage, 3 it cannot be examined.");
+      "Exit status: 0 no deadlock, 1 a deadlock, 2 wrong usage, 3 it cannot be examined, or it was attached, and threads sleep\n"
+      "in waits that are not recorded (those that began before), so whether there is a deadlock cannot be told.");
   stuck->add_option("PID", options->pids, "Process ids, as holdfast ls lists them [default: all of this user's]");
   stuck->add_flag("--children", options->children, "Include the processes that they started");
   stuck->add_flag("--each", options->shown.each, "List every lock [default: one line per class]");

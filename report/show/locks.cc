@@ -27,6 +27,7 @@
 #include "report/base/value_units.h"
 #include "report/profile/lock_record_limits.h"
 #include "report/profile/typed_records.h"
+#include "report/profile/unrecorded_blocks.h"
 #include "report/show/text_table.h"
 #include "sampler/contract/records.h"
 
@@ -133,7 +134,14 @@ void AddTotals(const WaitTotals& totals, const WaitTotals& listed, bool lacks_lo
     table->members.push_back({key, fmt::format("{}", value)});
 }
 
-TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
+// Whether a profile of any kind is of a process that was attached.
+bool HasAttached(const ProfileSet& set) {
+  return std::ranges::any_of(set.groups, [](const ProfileGroup& group) {
+    return !group.files.empty() && group.newest().profile != nullptr && WasAttached(*group.newest().profile);
+  });
+}
+
+TextTable LockTable(const std::vector<OneProfile>& profiles, bool has_attached, size_t count) {
   TextTable table;
   table.has_details = true;
   WaitTotals totals;
@@ -193,8 +201,9 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   });
   const bool may_have_others = locks.empty() && unlisted_samples > 0;
   if (!may_have_others && (locks.empty() || locks[0].second->rank != WaitRank::kLock)) {
-    table.header.push_back(fmt::format("note     no thread waited for a lock{}",
-                                       locks.empty() ? "" : ": these waits are for things that nobody holds"));
+    table.header.push_back(fmt::format("note     no thread waited for a lock{}{}",
+                                       locks.empty() ? "" : ": these waits are for things that nobody holds",
+                                       has_attached ? "; waits that began before the attach are not recorded" : ""));
   }
   if (std::any_of(locks.begin(), locks.end(), [](const auto& lock) { return lock.second->rank == WaitRank::kLock; })) {
     table.header.push_back("note     uncontended acquisitions are not counted; held: while a thread waited");
@@ -496,7 +505,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
     }
   }
   if (options.holder.empty() && options.waiter.empty()) {
-    TextTable table = LockTable(profiles, options.count);
+    TextTable table = LockTable(profiles, HasAttached(*set), options.count);
     table.header.insert(table.header.begin(), header.begin(), header.end());
     if (table.rows.empty() && style->format == Format::kTable) table.columns.clear();
     Print(table, *style, out);

@@ -11,6 +11,7 @@
 #include "report/base/printable.h"
 #include "report/base/value_units.h"
 #include "report/profile/pprof.h"
+#include "report/profile/unrecorded_blocks.h"
 
 namespace holdfast {
 namespace {
@@ -26,7 +27,7 @@ std::string Threads(size_t count, std::string_view does) {
 class Stuck {
  public:
   Stuck(const Profile& profile, const CallsShown& shown)
-      : words_(profile, shown), list_(words_.list()), each_(shown.each) {
+      : words_(profile, shown), list_(words_.list()), each_(shown.each), is_attached_(WasAttached(profile)) {
     for (const record::Wait& wait : list_.waits) ranks_.push_back(words_.RankOf(wait));
   }
 
@@ -142,7 +143,7 @@ class Stuck {
   }
 
   std::string Summary() const {
-    if (list_.waits.empty()) return "no waits seen";
+    if (list_.waits.empty()) return is_attached_ ? "no waits seen that began since the attach" : "no waits seen";
     int64_t held = 0, idle = 0, longest_ns = 0;
     for (const record::Wait& wait : list_.waits) {
       idle += RankOf(wait) == WaitRank::kIdle ? 1 : 0;
@@ -385,7 +386,7 @@ class Stuck {
 
   const StuckWords words_;
   const WaitingList& list_;
-  const bool each_;
+  const bool each_, is_attached_;
   std::vector<WaitRank> ranks_;  // indexed like list_.waits
 };
 
