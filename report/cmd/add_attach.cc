@@ -23,6 +23,7 @@
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/signals.h"
+#include "report/base/split.h"
 #include "report/base/value_units.h"
 #include "report/builder/output_folder.h"
 #include "report/cmd/commands.h"
@@ -205,7 +206,7 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   if (check.is_preloaded) {
     return CouldNotAttach(fmt::format(
         "{}: not detached: it was started with the library, and is profiled until it ends. To pause recording: "
-        "holdfast set {} heap=off lock=off",
+        "holdfast set {} all=off cpu=off wall=off",
         name, pid));
   }
   if (!check.refused.empty()) return CouldNotAttach(fmt::format("{}: not detached: {}.", name, check.refused));
@@ -430,6 +431,8 @@ class Attacher {
     Say(fmt::format("{}: attached, {} entries redirected; {}.", name_, outcome.answer.redirected, StopText(outcome)));
     Say(fmt::format("profiles go to {}. Next: holdfast top {}; at the end: holdfast detach {}", Printable(out_.path()),
                     pid_, pid_));
+    Say("not recorded: blocks and waits from before, libraries that are loaded later (attach again), exceptions, CPU samples, "
+        "and programs that it executes.");
     if (options_.run.variables.empty()) return;
     if (continues_) {
       SayOptionsStay();
@@ -543,6 +546,16 @@ void AddAttachCommand(CLI::App& app, Invocation* invocation) {
     option->group("");  // not in the help
     option->check([text = std::string(name) + ": " + instead](const std::string&) { return text; }, "");
   }
+  attach->get_option("--profiles")
+      ->default_str("heap,mutex,block,map,threads")
+      ->check(
+          [](const std::string& list) {
+            const std::vector<std::string_view> kinds = Split(list, ",");
+            return std::ranges::find(kinds, "exceptions") == kinds.end()
+                       ? std::string()
+                       : "a program that was attached records no exceptions. Start it with holdfast run";
+          },
+          "");
   attach->callback([options, invocation] {
     uint64_t for_ns = 0;
     if (!options->time.empty()) {

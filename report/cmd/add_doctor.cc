@@ -285,9 +285,12 @@ TableOnAllocator AboutTable(const ProcessTable& process, Findings* findings) {
   }
   const double elapsed_ns = static_cast<double>(snapshot->elapsed_ns);
   const auto own_ns = static_cast<int64_t>(snapshot->totals.sample_ns);
-  findings->Ok("overhead", fmt::format("{} for samples so far ({} of its running time); and {}", FormatTimeNs(own_ns),
+  findings->Ok("overhead", fmt::format("{} for samples so far ({} of {}){}", FormatTimeNs(own_ns),
                                        FormatPercent(own_ns, static_cast<int64_t>(elapsed_ns > 1 ? elapsed_ns : 1)),
-                                       ExpectedOverhead(EntryOutcomeOf(*snapshot).is_redirected())));
+                                       IsAttached(process.table) ? "the time since the attach" : "its running time",
+                                       IsDetached(process.table)
+                                           ? "; since the detach, calls do not come through the library"
+                                           : "; and " + ExpectedOverhead(EntryOutcomeOf(*snapshot).is_redirected())));
   if (AboutLinkedAllocator(*snapshot, findings)) return TableOnAllocator::kDescribes;
   return heap == 0 || IsDetached(process.table) ? TableOnAllocator::kNothing : TableOnAllocator::kHasNone;
 }
@@ -342,18 +345,21 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   }
   Findings findings;
   TableOnAllocator on_allocator = TableOnAllocator::kNothing;
+  AttachState attachment = AttachState::kNone;
   // Its file may be deleted, or in memory (holdfast attach): the objects lack it then.
   const bool is_bound = MapsHoldfastLibrary(ReadOfProcess(pid, "maps"));
   if (!is_bound) {
     WhyNotLoaded(pid, root, objects, &findings);
   } else if (const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders); table.ok()) {
     on_allocator = AboutTable(*table, &findings);
+    if (IsAttached(table->table))
+      attachment = IsDetached(table->table) ? AttachState::kDetached : AttachState::kAttached;
   } else {
     WhyProcessHasNoTable(process, objects, &findings);
   }
   const std::string files = access((root + objects[0]).c_str(), R_OK) == 0 ? root : "";
   DescribeObjects(objects, files, library, is_bound ? OpenMpUsersUnseen(pid, files) : std::set<std::string>(),
-                  &findings, on_allocator);
+                  &findings, on_allocator, attachment);
   DescribeKernel(process, &findings);
   DescribeExporter(process, folders.empty() ? DefaultTableFolders() : folders, &findings);
   DescribeLimits(process, &findings);

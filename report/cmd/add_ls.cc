@@ -252,8 +252,8 @@ void AddLsCommand(CLI::App& app, Invocation* invocation) {
   ls->footer(
       "Prints one line per table: the process and its state (running, stopped, ended); the current sampling intervals (heap:\n"
       "mean bytes, lock: mean waited time); its estimated heap in use; the size of its table; whether an exporter writes its\n"
-      "profiles, and to which folder; and its conditions for extra snapshots, if any. The largest comes first; an arrow marks\n"
-      "the sort column. If the terminal is too narrow for all columns, the titles end with ….\n"
+      "profiles, and to which folder; and its conditions for extra snapshots, if any. AGE counts from the start, or from the first\n"
+      "attach. The largest comes first; an arrow marks the sort column. If the terminal is too narrow, titles end with ….\n"
       "\n"
       "  holdfast ls\n"
       "  holdfast ls --sort program\n"

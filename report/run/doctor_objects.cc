@@ -114,7 +114,7 @@ struct Object {
 
 // Returns whether the executable's own allocator is redirected.
 bool DescribeAllocator(const std::vector<Object>& objects, const std::string& root, TableOnAllocator table,
-                       Findings* findings) {
+                       AttachState attachment, Findings* findings) {
   const LinkedAllocator linked =
       objects.empty() ? LinkedAllocator()
                       : LinkedAllocatorOf(root + objects[0].path, objects[0].file, EntriesWanted(), root);
@@ -145,6 +145,9 @@ bool DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
     findings->Note("allocator", "no object defines malloc and free: it may be linked in under other names");
   } else if (linked.is_there && !linked.is_seen) {
     if (!linked.replaces_malloc) findings->Note("allocator", fmt::format("malloc and free of {} are seen", from));
+  } else if (!linked.replaces_malloc && attachment == AttachState::kDetached) {
+    findings->Note("allocator",
+                   fmt::format("malloc and free are those of {}; since the detach, no call is recorded", from));
   } else if (!linked.replaces_malloc) {
     findings->Ok("allocator", fmt::format("malloc and free are those of {}; calls reach it through the library", from));
   }
@@ -292,7 +295,7 @@ void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& libra
     findings->Note("locks", "it calls no function that waits for a lock, or looks such functions up at run time");
 }
 
-void DescribeExceptions(const std::vector<Object>& objects, Findings* findings) {
+void DescribeExceptions(const std::vector<Object>& objects, AttachState attachment, Findings* findings) {
   std::vector<std::string> unseen;
   bool seen = false;
   for (const Object& object : objects) {
@@ -307,7 +310,12 @@ void DescribeExceptions(const std::vector<Object>& objects, Findings* findings) 
         fmt::format(
             "{} links the C++ runtime or the unwinder statically (-static-libstdc++, -static-libgcc): its exceptions are not seen",
             Listed(unseen)));
-  if (seen) findings->Ok("exceptions", "exceptions are seen, with their types");
+  if (seen && attachment != AttachState::kNone) {
+    findings->Note("exceptions",
+                   "exceptions of a program that was attached are not recorded: start it with holdfast run");
+  } else if (seen) {
+    findings->Ok("exceptions", "exceptions are seen, with their types");
+  }
 }
 
 // Libraries of the system open such plugins themselves (libmount opens libcryptsetup).
@@ -325,7 +333,8 @@ void DescribeDeepPlugins(const std::vector<Object>& objects, const std::string& 
 }  // namespace
 
 bool DescribeObjects(const std::vector<std::string>& paths, const std::string& root, const std::string& library,
-                     const std::set<std::string>& unbound, Findings* findings, TableOnAllocator table) {
+                     const std::set<std::string>& unbound, Findings* findings, TableOnAllocator table,
+                     AttachState attachment) {
   std::vector<Object> objects;
   for (const std::string& path : paths) {
     if (IsHoldfastLibrary(path)) continue;
@@ -341,11 +350,11 @@ bool DescribeObjects(const std::vector<std::string>& paths, const std::string& r
     return IsLibc(object.path) && object.file.defines.contains("puts");
   });
   if (libc != objects.end()) DescribeLibc(root + libc->path, findings);
-  const bool is_redirected = DescribeAllocator(objects, root, table, findings);
+  const bool is_redirected = DescribeAllocator(objects, root, table, attachment, findings);
   DescribeMappings(objects, root, findings);
   DescribeRuntime(objects, findings);
   DescribeLocks(objects, own.ok() ? *own : DynamicNames(), unbound, findings);
-  DescribeExceptions(objects, findings);
+  DescribeExceptions(objects, attachment, findings);
   DescribeDeepPlugins(objects, root, findings);
   DescribeSymbols(objects, root, findings);
   return is_redirected;

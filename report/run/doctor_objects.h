@@ -16,11 +16,14 @@ namespace holdfast {
 // describes it; or it says that none was redirected.
 enum class TableOnAllocator : uint8_t { kNothing, kDescribes, kHasNone };
 
+// Whether holdfast attach began to record the process, and whether holdfast detach has ended that.
+enum class AttachState : uint8_t { kNone, kAttached, kDetached };
+
 // `objects`: paths of the program and its libraries in the dynamic loader's search order. `root` is prepended to each
 // path. `library`: our own library; its exports determine what can be seen. `unbound`: what OpenMpUsersUnseen returns. Returns whether the file's own allocator is redirected when it starts.
 bool DescribeObjects(const std::vector<std::string>& objects, const std::string& root, const std::string& library,
                      const std::set<std::string>& unbound, Findings* findings,
-                     TableOnAllocator table = TableOnAllocator::kNothing);
+                     TableOnAllocator table = TableOnAllocator::kNothing, AttachState attachment = AttachState::kNone);
 
 // Returns the modules of a running process that call an OpenMP runtime without the library's wrappers: the library sets
 // the entries of the objects of the start, not those of plugins.

@@ -20,6 +20,7 @@
 #include "report/observe/memory/account_text.h"
 #include "report/profile/pprof.h"
 #include "report/profile/typed_records.h"
+#include "report/profile/unrecorded_blocks.h"
 
 namespace holdfast {
 namespace {
@@ -36,8 +37,11 @@ void PrintTimes(const Profile& profile, std::ostream& out) {
   const std::string taken =
       profile.time_nanos == 0 ? "unknown" : absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", time, absl::UTCTimeZone());
   out << fmt::format("taken       {}\n", taken);
-  out << fmt::format("duration    {}\n", profile.duration_nanos == 0 ? "0 (cumulative: since the process started)"
-                                                                     : FormatDuration(profile.duration_nanos));
+  const char* const cumulative = WasAttached(profile)
+                                     ? "0 (cumulative: since holdfast attach; what came before is in no profile)"
+                                     : "0 (cumulative: since the process started)";
+  out << fmt::format("duration    {}\n",
+                     profile.duration_nanos == 0 ? cumulative : FormatDuration(profile.duration_nanos));
   if (profile.period != 0 || profile.period_type.type != 0) {
     out << fmt::format("period      {} {} of {}\n", profile.period,
                        Printable(profile.strings[profile.period_type.unit]),

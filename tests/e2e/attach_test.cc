@@ -119,6 +119,7 @@ TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
   const RunResult attached = AttachTo(running, {"--heap-interval", "1"});
   ASSERT_TRUE(attached.exited(0)) << attached.Describe();
   EXPECT_THAT(attached.err, HasSubstr("attached, "));
+  EXPECT_THAT(attached.err, HasSubstr("not recorded: blocks and waits from before, libraries that are loaded later"));
   EXPECT_NE(ReadOnlyBytes(running), before);
   Line(running, 2);
   EXPECT_THAT(RunTool({"ls", "--tables", tables()}).out, HasSubstr("waits_for_input"));
@@ -133,6 +134,8 @@ TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
   const RunResult doctor = RunTool({"doctor", Pid(running), "--tables", tables()});
   EXPECT_TRUE(doctor.exited(1)) << doctor.Describe();
   EXPECT_THAT(doctor.out, HasSubstr("was detached: nothing has been recorded since"));
+  EXPECT_THAT(doctor.out, HasSubstr("note  allocator   malloc and free are those of glibc; since the detach, no call"));
+  EXPECT_THAT(doctor.out, HasSubstr("of the time since the attach); since the detach, calls do not come through"));
   const RunResult set = RunTool({"set", Pid(running), "heap-interval=64KiB", "--tables", tables()});
   EXPECT_TRUE(set.exited(3)) << set.Describe();
   EXPECT_THAT(set.err, HasSubstr("is detached, so nothing is sampled. First: holdfast attach " + Pid(running)));
@@ -244,6 +247,11 @@ TEST_F(Attach, CommandsWorkAsForAProgramStartedWithTheLibrary) {
   Line(running, 2);
   Line(running, 3);
   EXPECT_THAT(RunTool({"top", Pid(running)}).out, HasSubstr("for_each_line"));
+  EXPECT_THAT(RunTool({"locks", Pid(running)}).out, HasSubstr("waits that began before the attach are not recorded"));
+  EXPECT_THAT(RunTool({"info", Pid(running)}).out,
+              HasSubstr("duration    0 (cumulative: since holdfast attach; what came before is in no profile)"));
+  EXPECT_THAT(RunTool({"doctor", Pid(running), "--tables", tables()}).out,
+              HasSubstr("of the time since the attach); and"));
   for (const char* command : {"dump", "locks", "stuck"}) {
     const RunResult r = RunTool({command, Pid(running)});
     EXPECT_TRUE(r.exited(0)) << r.Describe();
@@ -257,6 +265,34 @@ TEST_F(Attach, CommandsWorkAsForAProgramStartedWithTheLibrary) {
   ASSERT_TRUE(Settled());
   ASSERT_EQ(NewestHeap().size(), 1u);
   EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("inuse_objects"), 10);
+}
+
+// Its waits began before, so nothing knows them.
+TEST_F(Attach, OfADeadlockedProgramSaysThatItCannotTell) {
+  Running running(CommandFor(Launch::kBare, {"stuck", "abba"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  ASSERT_TRUE(AttachTo(running).exited(0));
+  const RunResult stuck = RunTool({"stuck", Pid(running), "--tables", tables()});
+  EXPECT_TRUE(stuck.exited(3)) << stuck.Describe();
+  EXPECT_THAT(stuck.out, HasSubstr("no waits seen that began since the attach"));
+  EXPECT_THAT(stuck.out,
+              HasSubstr("cannot tell whether there is a deadlock: 2 threads sleep in waits that are not recorded"));
+  const RunResult json = RunTool({"stuck", Pid(running), "--json", "--tables", tables()});
+  EXPECT_TRUE(json.exited(3)) << json.Describe();
+  EXPECT_THAT(json.out, HasSubstr("\"unknown_waits\":2"));
+}
+
+// That allocator throws.
+TEST_F(Attach, DoctorSaysThatExceptionsAreNotRecorded) {
+  if (access(ProgramPath("linked_threads_tcmalloc").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of tcmalloc";
+  Running running(CommandFor(Launch::kBare, {"linked_threads_tcmalloc"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  ASSERT_TRUE(AttachTo(running).exited(0));
+  const RunResult doctor = RunTool({"doctor", Pid(running), "--tables", tables()});
+  EXPECT_THAT(doctor.out, HasSubstr("note  exceptions  exceptions of a program that was attached are not recorded"));
+  EXPECT_THAT(doctor.out, Not(HasSubstr("exceptions are seen")));
 }
 
 // 3,000 blocks of 1,008 bytes with their heads; libc has a few more.
@@ -2253,6 +2289,7 @@ TEST_F(Attach, OfA32BitProgramIsRefused) {
 TEST_F(Attach, SaysWhatToDoInsteadOfOptionsThatItLacks) {
   for (const auto& [option, instead] : {std::pair("--cpu=100", "holdfast run --cpu"),
                                         {"--cpu", "holdfast run --cpu"},
+                                        {"--profiles=heap,exceptions", "records no exceptions"},
                                         {"--signal=USR1", "holdfast dump PID"},
                                         {"--push=http://localhost", "holdfast push URL"}}) {
     const RunResult refused = RunTool({"attach", std::to_string(getpid()), option});
