@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -151,6 +153,15 @@ LastSnapshot WriteLastSnapshot(const ProcessTable& process, const std::function<
   return LastSnapshot::kNotWritten;
 }
 
+// False also if the folder cannot be read.
+bool HasNoProfile(const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::directory_iterator files(folder, failed);
+  if (failed) return false;
+  return std::none_of(begin(files), end(files),
+                      [](const auto& file) { return file.path().native().ends_with(".pb.gz"); });
+}
+
 // As the process's user: keeps the right to trace only if that user lacks it for this process.
 void UseIfNeeded(const TracingRights& rights, pid_t pid) {
   // No such address is mapped, and the kernel checks the rights first.
@@ -239,7 +250,13 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   if (!quiet) {
     Say(fmt::format("{}: {}, {} entries restored; {}.", name, !left.empty() ? "not wholly detached" : "detached",
                     outcome->answer.redirected, StopText(*outcome)));
-    if (last == LastSnapshot::kWritten) Say(fmt::format("profiles: {}", Printable(table->out())));
+    if (last == LastSnapshot::kWritten && HasNoProfile(table->out())) {
+      Say(fmt::format(
+          "nothing was sampled while it was attached, so {} has no profile. For small programs: attach --heap-interval 1",
+          Printable(table->out())));
+    } else if (last == LastSnapshot::kWritten) {
+      Say(fmt::format("profiles: {}", Printable(table->out())));
+    }
   }
   if (last == LastSnapshot::kNoTable) {
     Say(fmt::format("what was recorded since its last profiles is lost. {}", std::string(table.status().message())));
@@ -356,9 +373,13 @@ class Attacher {
                            "{} entries of libraries that were loaded since are in sealed memory (mseal), and cannot be "
                            "redirected: what these libraries allocate and free is not seen",
                            refused);
-    if (outcome.answer.redirected == 0)
-      return Undone("it is attached already, with the options of that attach" + (refused == 0 ? "" : ". " + sealed));
     out_.RemoveIfEmpty();
+    if (outcome.answer.redirected == 0) {
+      return CouldNotAttach(fmt::format(
+          "{}: is attached already; nothing was changed, and the options of that attach stay.{}{}", name_,
+          refused == 0 ? "" : " " + sealed + ".",
+          options_.time.empty() ? "" : fmt::format(" --for has no effect: holdfast detach {} ends it.", pid_)));
+    }
     if (refused != 0) Say(fmt::format("{}: {}.", name_, sealed));
     if (!options_.run.quiet) {
       Say(fmt::format("{}: is attached already. {} entries of libraries that were loaded since are redirected now; {}.",
@@ -519,16 +540,22 @@ void AddAttachCommand(CLI::App& app, Invocation* invocation) {
   CLI::App* attach = app.add_subcommand("attach", "Start profiling a program that is already running");
   attach->footer(
       "Loads the library into the process and redirects the calls of all its objects. Recording begins there: blocks and\n"
-      "locks from before are unknown. One thread is stopped for some ms, at a place where it holds no lock, and all threads\n"
-      "if the executable has an allocator of its own; no debugger is needed. If anything speaks against it, nothing is changed\n"
-      "and the reason is printed (exit status 3). Profiles are written as with holdfast run, and ls, top, locks, set and dump\n"
-      "work. Linux on x86-64 with glibc 2.35 or newer.\n"
+      "locks from before are unknown. One thread is stopped for some ms, in the program's own code or in a system call, never\n"
+      "inside malloc or the dynamic linker; it may hold a lock of the program's. All threads are stopped if the executable has\n"
+      "an allocator of its own, and each one for a moment to read seccomp filters. No debugger is needed. If a check speaks\n"
+      "against it, nothing is changed; what only the loaded library finds is undone, and it stays loaded without effect. The\n"
+      "reason is printed (exit status 3). Profiles are written as with holdfast run, and ls, top, locks, set and dump work.\n"
+      "Linux on x86-64 with glibc 2.35 or newer.\n"
       "\n"
       "  holdfast doctor 4242 --attach           only check whether it can be done\n"
       "  holdfast attach 4242                    profiles go to ./holdfast.<program>.4242\n"
       "  holdfast attach 4242 --for 5m           detach after 5 minutes, or at Ctrl-C");
   attach->add_option("PID", options->pid, "The process")->required();
-  attach->add_option("--for", options->time, "Wait for this time, then detach; without it, stay attached")
+  attach
+      ->add_option(
+          "--for", options->time,
+          "Stay here for this time, then detach, as at Ctrl-C; if this command is killed by SIGKILL, the process stays "
+          "attached. Without it, stay attached")
       ->type_name("TIME")
       ->take_last();
   AddRunOptions(*attach, &options->run);
@@ -576,8 +603,9 @@ void AddDetachCommand(CLI::App& app, Invocation* invocation) {
   auto quiet = std::make_shared<bool>(false);
   CLI::App* detach = app.add_subcommand("detach", "Stop profiling a program that holdfast attach began to profile");
   detach->footer(
-      "Restores every entry that attach has redirected, and writes the last profiles. The library stays loaded, but no call\n"
-      "reaches it. The process can be attached again.\n"
+      "Restores every entry that attach has redirected, and writes the last profiles. The library stays loaded; only pointers\n"
+      "to functions that the program took meanwhile still pass through it, and record nothing. The process can be attached\n"
+      "again. Exit status 3: an entry could not be restored, or the last profiles not written; the message says which.\n"
       "\n"
       "  holdfast detach 4242");
   detach->add_option("PID", *pid, "The process")->required();

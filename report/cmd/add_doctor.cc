@@ -382,6 +382,7 @@ void AddDoctorCommand(CLI::App& app, Invocation* invocation) {
       "which objects have function names, which waits for locks are seen, the kernel, limits, and where tables and profiles\n"
       "are written. Each line with NO says what is not recorded, why, and what to do.\n"
       "Exit status: 0 all is recorded, 1 there is a line with NO, 2 wrong usage, 3 it cannot be examined.\n"
+      "With --attach: 0 attach is possible, 1 it would be refused.\n"
       "\n"
       "  holdfast doctor -- redis-server --port 7000\n"
       "  holdfast doctor 4242\n"

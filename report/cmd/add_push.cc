@@ -43,7 +43,8 @@ void AddPushCommand(CLI::App& app, Invocation* invocation) {
   CLI::App* push = app.add_subcommand("push", "Send profiles of running programs to Pyroscope or OpenTelemetry");
   push->footer(
       "Runs as a separate process, for all profiled processes of this user or for the given ones. It sends the current memory\n"
-      "in use, and the allocations, contentions and delays since the last time; CPU time and the time of threads if on.\n"
+      "in use, and the allocations, contentions and delays since the last time; CPU time and the time of threads if on (it then\n"
+      "looks at the threads itself, at the exporter's cost once more).\n"
       "\n"
       "  holdfast push http://localhost:4040\n"
       "  holdfast push https://profiles.example.org --tenant shop --token-file /etc/holdfast/token 4242\n"

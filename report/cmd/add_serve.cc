@@ -26,7 +26,8 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
       app.add_subcommand("serve", "Serve a live page and /debug/pprof (as Go programs do) for running programs");
   serve->footer(
       "Runs as a separate process, for all profiled processes of this user or for the given ones. It reads their tables for\n"
-      "each request; the programs themselves do nothing.\n"
+      "each request and, where wall is on, looks at their threads 20 times a second from the first request on; the programs\n"
+      "themselves do nothing.\n"
       "\n"
       "  holdfast serve                                               live page: http://127.0.0.1:6060/\n"
       "  go tool pprof http://127.0.0.1:6060/debug/pprof/heap         with several programs: add ?pid=4242\n"

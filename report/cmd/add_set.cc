@@ -267,9 +267,10 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
       app.add_subcommand("set", "Change the sampling intervals of running programs, or switch sampling off and on");
   set->footer(
       "Sends no signal: threads read the heap interval within the next 1 MiB that they allocate, and the lock interval at\n"
-      "their next wait. Children forked later inherit both. Estimates stay correct: each sample is weighted by its own\n"
-      "interval, and profiles list every interval and when it began. The heap and lock\n"
-      "intervals can be changed 31 times.\n"
+      "their next wait. Children forked later inherit these two. cpu= takes effect at the process's next slow path (a sampled\n"
+      "allocation, a wait, a new thread): until then it is pending. A program that was attached takes no CPU samples.\n"
+      "Estimates stay correct: each sample is weighted by its own interval, and profiles list every interval and when it\n"
+      "began. The heap and lock intervals can be changed 31 times.\n"
       "\n"
       "  holdfast set 4242 heap-interval=64KiB        sample more often\n"
       "  holdfast set 4242 lock=off                   stop sampling locks\n"

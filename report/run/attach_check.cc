@@ -99,9 +99,11 @@ class Checker {
       check_.findings.Note("later",
                            "asked of the stopped thread only, before the library is loaded: Syscall User Dispatch, "
                            "PR_SET_TSC, a thread pointer that is not the C library's. Attach refuses these then");
-      check_.findings.Note("unseen",
-                           "not recorded: blocks and locks from before the attach, calls of libraries that are loaded "
-                           "later, calls through stored pointers to functions, exceptions, programs that it executes");
+      check_.findings.Note(
+          "unseen",
+          "not recorded: blocks and locks from before the attach, calls of libraries that are loaded "
+          "later, calls through stored pointers to functions, CPU samples, exceptions, OpenMP, names such as "
+          "mallocx of an allocator's library, programs that it executes");
     }
     return std::move(check_);
   }

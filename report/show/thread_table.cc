@@ -326,16 +326,19 @@ std::string MostImportant(const std::vector<Group>& groups, bool calls_known, bo
                          share_text(*futex, share));
     }
   }
-  double all = 0, idle = 0;
+  double all = 0, idle = 0, lived = 0, unseen = 0;
   for (const Group& group : groups) {
     all += whole(group);
+    lived += static_cast<double>(group.lived_ns());
+    unseen += static_cast<double>(group.ns[kNotSeen]);
     idle += static_cast<double>(group.ns[kAsleep]) + static_cast<double>(group.ns[kInCall]) +
             static_cast<double>(group.open_ns);
   }
   if (!calls_known || 2 * idle <= all) return "";
-  return locks_known
-             ? "No threads spend much of their time on a CPU, waiting for a lock or a CPU, or in input and output"
-             : "No threads spend much of their time on a CPU, waiting for a CPU, or in input and output";
+  const std::string which =
+      2 * unseen > lived ? fmt::format(", in the {:.2g} % of it that was seen", 100 * (1 - unseen / lived)) : "";
+  return fmt::format("No threads spend much of their time on a CPU, waiting for {}, or in input and output{}",
+                     locks_known ? "a lock or a CPU" : "a CPU", which);
 }
 
 // `unknown`: why system calls could not be read; "": they could.

@@ -123,7 +123,11 @@ TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
   EXPECT_NE(ReadOnlyBytes(running), before);
   Line(running, 2);
   EXPECT_THAT(RunTool({"ls", "--tables", tables()}).out, HasSubstr("waits_for_input"));
-  EXPECT_THAT(AttachTo(running).err, HasSubstr("it is attached already"));
+  const std::string already = AttachTo(running).err;
+  EXPECT_THAT(already, HasSubstr("is attached already; nothing was changed"));
+  EXPECT_THAT(already, Not(HasSubstr("--for")));
+  EXPECT_THAT(AttachTo(running, {"--for", "1ms"}).err,
+              HasSubstr("--for has no effect: holdfast detach " + Pid(running) + " ends it."));
   EXPECT_THAT(RunTool({"set", Pid(running), "cpu=100", "--tables", tables()}).err,
               HasSubstr("holdfast attach takes no CPU samples"));
 
@@ -182,6 +186,17 @@ TEST_F(Attach, OfAProgramWithAPreloadedAllocator) {
     EXPECT_EQ(sums.at("alloc_objects"), 200);
     EXPECT_EQ(sums.at("inuse_objects"), 20);
   }
+}
+
+TEST_F(Attach, ADetachNamesNoProfilesIfNothingWasSampled) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  ASSERT_TRUE(AttachTo(running).exited(0));
+  const RunResult detached = DetachFrom(running);
+  EXPECT_TRUE(detached.exited(0)) << detached.Describe();
+  EXPECT_THAT(detached.err, HasSubstr("nothing was sampled while it was attached, so " + out() + " has no profile"));
+  EXPECT_THAT(detached.err, Not(HasSubstr("profiles: ")));
 }
 
 // These allocators have operators of their own, which do not call malloc.
@@ -608,7 +623,7 @@ TEST_P(AttachUnderLoad, KilledAtAnyStepLeavesTheProgramRunning) {
   EXPECT_GE(kills, 4);
   // The thread may have finished what the last one began.
   const RunResult attached = AttachTo(running);
-  EXPECT_TRUE(attached.exited(0) || attached.err.find("it is attached already") != std::string::npos)
+  EXPECT_TRUE(attached.exited(0) || attached.err.find("is attached already") != std::string::npos)
       << attached.Describe();
   ExpectWorks(running, &lines);
   running.CloseInput();
@@ -747,7 +762,7 @@ TEST_P(AttachUnderLoad, KilledAtAnyStepInAContainer) {
   }
   EXPECT_GE(kills, 2);
   const RunResult attached = RunTool({"attach", program, "-o", out()});
-  EXPECT_TRUE(attached.exited(0) || attached.err.find("it is attached already") != std::string::npos)
+  EXPECT_TRUE(attached.exited(0) || attached.err.find("is attached already") != std::string::npos)
       << attached.Describe();
   ExpectWorks(running, &lines);
   const RunResult detached = RunTool({"detach", program});
@@ -1319,7 +1334,7 @@ TEST_F(Attach, AgainSaysWhichLibrariesItCannotRedirect) {
   if (!running.WaitForOutput("done 1\n")) GTEST_SKIP() << "the kernel has no mseal";
   const RunResult again = AttachTo(running);
   EXPECT_TRUE(again.exited(3)) << again.Describe();
-  EXPECT_THAT(again.err, HasSubstr("it is attached already"));
+  EXPECT_THAT(again.err, HasSubstr("is attached already"));
   EXPECT_THAT(
       again.err,
       ContainsRegex("[1-9][0-9]* entries of libraries that were loaded since are in sealed memory \\(mseal\\)"));

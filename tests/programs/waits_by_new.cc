@@ -1,4 +1,4 @@
-// waits_for_input with operators new and delete in several forms: 100 blocks for each line, of which 10 are kept.
+// waits_for_input with operators new and delete in several forms: 100 blocks for each line; it keeps 10 of them.
 #include <cstdio>
 #include <new>
 

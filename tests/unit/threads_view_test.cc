@@ -217,6 +217,27 @@ TEST_F(ThreadsView, WithoutRecordedWaitsNothingIsSaidAboutLocks) {
   EXPECT_THAT(Threads({.format = "json"}), HasSubstr("\"locks_known\": false"));
 }
 
+TEST_F(ThreadsView, SaysHowMuchWasSeenIfNoThreadStandsOut) {
+  const auto write = [this](int64_t seen_ns) {
+    Profile p = CallsOf({{"work;epoll_wait", seen_ns}, {"[not seen]", 1000 - seen_ns}}, "syscall:epoll_wait");
+    const std::vector<Profile::Label> unknown = {
+        {.key = p.strings.Intern("thread"), .text = p.strings.Intern("worker")},
+        {.key = p.strings.Intern("state"), .text = p.strings.Intern("unknown")}};
+    p.SetLabels(1, unknown);
+    Write(std::move(p), "1", "wall",
+          {{.name = "worker",
+            .tid = kPid,
+            .threads = 1,
+            .lived_ns = 1000,
+            .call_ns = seen_ns,
+            .unknown_ns = 1000 - seen_ns}});
+  };
+  write(150);
+  EXPECT_THAT(Threads({}), HasSubstr("or in input and output, in the 15 % of it that was seen"));
+  write(550);
+  EXPECT_THAT(Threads({}), Not(HasSubstr("that was seen")));
+}
+
 TEST_F(ThreadsView, FutexesOfNobodyKnowsWhatMayBeLocks) {
   const std::vector<record::ThreadTime> one = {{.name = "worker", .tid = kPid, .threads = 1, .call_ns = 100}};
   Write(CallsOf({{"work;syscall", 100}}), "1", "wall", one);
