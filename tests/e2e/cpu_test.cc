@@ -385,7 +385,7 @@ TEST_F(Cpu, ASampleTakesAFewThousandInstructions) {
   computes.Leave(0);
   EXPECT_GT(steps.instructions, 500);
   EXPECT_LT(steps.instructions, 4000);
-  EXPECT_LE(steps.calls, 6);
+  EXPECT_LE(steps.calls, 8);  // one for each page of the stack that the walk has not read before, and six
   running.Write("\n");
   EXPECT_TRUE(running.Wait().exited(0));
 }
