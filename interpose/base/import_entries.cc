@@ -21,13 +21,8 @@
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 
 namespace holdfast {
-namespace {
 
 // ---- Versions of symbols ----
-
-constexpr Elf64_Half kNoVersion = 1, kOldestVersion = 2;  // in the order of the object; 0: local
-
-}  // namespace
 
 const char* NeededVersion(const ImportingObject& object, uint32_t symbol) {
   if (object.versions == nullptr || object.needed == nullptr) return nullptr;
@@ -42,6 +37,8 @@ const char* NeededVersion(const ImportingObject& object, uint32_t symbol) {
 }
 
 namespace {
+
+constexpr Elf64_Half kNoVersion = 1, kOldestVersion = 2;  // in the order of the object; 0: local
 
 // Whether the dynamic linker takes a definition in `definer` for this version; `needed` null: for none. As check_match of
 // glibc's elf/dl-lookup.c, but for the newest of several versions if none is needed.

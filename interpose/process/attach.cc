@@ -82,16 +82,6 @@ void InAnyChild() {
   }
   is_busy.store(false);  // the thread that had it is not here
 }
-// For about 10 ms: a fork may wait for the program, in a handler of its own. False: one is still under way.
-bool AwaitForks() {
-  constexpr int kLooks = 100;
-  for (int i = 0; i < kLooks; ++i) {
-    if (forks.load() == 0) return true;
-    SleepShortly(50'000);
-  }
-  return false;
-}
-
 // Returns false if another thread forks.
 bool WatchForks() {
   static constinit bool watches = false;
@@ -216,7 +206,7 @@ __attribute__((noinline)) static void Answer(AttachCall* call) {
   } else {
     // The thread is on a borrowed stack. Nothing that it learns about its stack here may stay.
     const ThreadState before = thread_state;
-    if (AwaitForks() && TakeLinker(call)) {
+    if (AwaitFork([] { return forks.load() == 0; }) && TakeLinker(call)) {
       NoteHeldLocks(*call);
       call->result = call->action == AttachAction::kAttach ? Attach(call) : Detach(call);
     } else {

@@ -45,16 +45,6 @@ bool IsTaken(const int* lock) {
   return value == kTaken || value == kTakenAndAwaited;
 }
 
-// For about 10 ms: most forks take less.
-bool AwaitFree(const int* lock) {
-  constexpr int kLooks = 100;
-  for (int i = 0; i < kLooks; ++i) {
-    if (!IsTaken(lock)) return true;
-    SleepShortly(50'000);
-  }
-  return false;
-}
-
 void Register(void* glibcs, const ForkHandlers& handlers) {
   reinterpret_cast<int (*)(Handler, Handler, Handler, void*)>(glibcs)(handlers.before, handlers.after,
                                                                       handlers.in_child, __dso_handle);
@@ -73,7 +63,7 @@ void RegisterForkHandlers(const ForkHandlers& handlers) {
 bool TryRegisterForkHandlers(const ForkHandlers& handlers) {
   void* const glibcs = GlibcsFunction();
   const int* const lock = glibcs != nullptr ? LockTakenBy(glibcs) : nullptr;
-  if (lock != nullptr && !AwaitFree(lock)) return false;
+  if (lock != nullptr && !AwaitFork([lock] { return !IsTaken(lock); })) return false;
   if (glibcs != nullptr) Register(glibcs, handlers);
   return true;
 }

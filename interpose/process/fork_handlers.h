@@ -8,7 +8,20 @@
 #ifndef HOLDFAST_INTERPOSE_PROCESS_FORK_HANDLERS_H_
 #define HOLDFAST_INTERPOSE_PROCESS_FORK_HANDLERS_H_
 
+#include "sampler/contract/syscalls.h"
+
 namespace holdfast {
+
+// For about 10 ms: most forks take less, and one may wait for the program, in a handler of its own.
+template <typename Done>
+bool AwaitFork(Done done) {
+  constexpr int kLooks = 100;
+  for (int i = 0; i < kLooks; ++i) {
+    if (done()) return true;
+    SleepShortly(50'000);
+  }
+  return false;
+}
 
 struct ForkHandlers {
   void (*before)();

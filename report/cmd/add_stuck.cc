@@ -67,7 +67,7 @@ std::map<pid_t, uint64_t> FutexSleepers(pid_t pid) {
     if (!switches.has_value() || !switches->sleeps) continue;
     const std::optional<BlockedCall> call = BlockedCallOf(pid, thread);
     const bool is_futex = call.has_value() && call->number == SYS_futex && call->arguments[3] == 0;
-    // What the kernel does not show may be one.
+    // The kernel may not show the call: then it counts as one.
     if (is_futex || ReadOfThread(pid, thread, "syscall").empty()) sleepers.emplace(thread, switches->count);
   }
   return sleepers;

@@ -23,6 +23,7 @@
 #include "report/observe/outside/frozen_group.h"
 #include "report/run/memory_limits.h"
 #include "report/run/stopped_call.h"
+#include "report/run/traced_memory.h"
 #include "report/run/traced_stop.h"
 
 #if defined(__x86_64__)
@@ -402,15 +403,10 @@ struct BorrowedThread::State {
 
   bool SetRegisters(const user_regs_struct& to) const { return ptrace(PTRACE_SETREGS, thread, nullptr, &to) == 0; }
   bool SetMask(uint64_t to) const { return ptrace(PTRACE_SETSIGMASK, thread, sizeof to, &to) == 0; }
-  // Not through /proc/PID/mem, which only root may open after the process has changed its user.
   bool Write(uint64_t address, const void* from, size_t bytes) const {
-    const iovec ours = {const_cast<void*>(from), bytes}, its = {reinterpret_cast<void*>(address), bytes};
-    return bytes == 0 || process_vm_writev(thread, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(bytes);
+    return WriteTraced(thread, address, from, bytes);
   }
-  bool Read(uint64_t address, void* to, size_t bytes) const {
-    const iovec ours = {to, bytes}, its = {reinterpret_cast<void*>(address), bytes};
-    return process_vm_readv(thread, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(bytes);
-  }
+  bool Read(uint64_t address, void* to, size_t bytes) const { return ReadTraced(thread, address, to, bytes); }
   // Also where the process itself may not write.
   bool WriteCode(uint64_t address, const unsigned char* from, size_t bytes) const {
     for (size_t at = 0; at < bytes; at += sizeof(long)) {

@@ -20,6 +20,7 @@
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/stopped_call.h"
+#include "report/run/traced_memory.h"
 #include "report/run/traced_stop.h"
 
 namespace holdfast {
@@ -35,12 +36,6 @@ constexpr int64_t kWritesWithinUs = 2'000'000;
 void PauseUs(long us) {
   const timespec pause = {0, us * 1000};
   nanosleep(&pause, nullptr);
-}
-
-// `thread`: of the process. The main thread may have ended.
-bool ReadOfTraced(pid_t thread, uint64_t address, void* to, size_t bytes) {
-  const iovec ours = {to, bytes}, its = {reinterpret_cast<void*>(address), bytes};
-  return process_vm_readv(thread, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(bytes);
 }
 
 #if defined(__x86_64__)
@@ -253,7 +248,7 @@ class StoppedProcess {
 absl::StatusOr<std::vector<EntryPatch>> ReadEntryPatches(pid_t pid, uint64_t address, uint32_t count) {
   std::vector<EntryPatch> patches(std::min(count, kMaxEntryPatches));
   if (patches.empty() || count > kMaxEntryPatches ||
-      !ReadOfTraced(ThreadWithMemory(pid), address, patches.data(), patches.size() * sizeof patches[0]))
+      !ReadTraced(ThreadWithMemory(pid), address, patches.data(), patches.size() * sizeof patches[0]))
     return absl::UnavailableError("the library's list of entries cannot be read");
   for (const EntryPatch& patch : patches) {
     if (patch.count > sizeof patch.now || patch.count == 0)

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
+#include "report/run/traced_memory.h"
 #include "report/run/traced_stop.h"
 
 namespace holdfast {
@@ -24,15 +24,6 @@ namespace {
 struct Lock {
   uint32_t lock, count, owner, users;
 };
-
-bool Read(pid_t pid, uint64_t address, void* to, size_t bytes) {
-  const iovec ours = {to, bytes}, its = {reinterpret_cast<void*>(address), bytes};
-  return process_vm_readv(pid, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(bytes);
-}
-bool Write(pid_t pid, uint64_t address, const void* from, size_t bytes) {
-  const iovec ours = {const_cast<void*>(from), bytes}, its = {reinterpret_cast<void*>(address), bytes};
-  return process_vm_writev(pid, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(bytes);
-}
 
 std::vector<pid_t> YoungProcesses(pid_t but, int64_t since_ticks) {
   std::vector<pid_t> found;
@@ -61,7 +52,7 @@ bool HasThread(pid_t pid, uint32_t inner_id) {
 
 bool IsCopy(pid_t pid, uint64_t address, uint32_t owner) {
   Lock copy{};
-  return Read(pid, address, &copy, sizeof copy) && copy.lock != 0 && copy.owner == owner;
+  return ReadTraced(pid, address, &copy, sizeof copy) && copy.lock != 0 && copy.owner == owner;
 }
 
 // Makes the thread look again at the word for which it waits: the kernel repeats the system call.
@@ -83,8 +74,8 @@ void Wake(pid_t thread) {
 bool Free(pid_t pid, uint64_t address) {
   // The word `lock` last: from then on another thread may have it.
   const Lock free{};
-  if (!Write(pid, address + sizeof free.lock, &free.count, sizeof free - sizeof free.lock) ||
-      !Write(pid, address, &free.lock, sizeof free.lock))
+  if (!WriteTraced(pid, address + sizeof free.lock, &free.count, sizeof free - sizeof free.lock) ||
+      !WriteTraced(pid, address, &free.lock, sizeof free.lock))
     return false;
   for (const auto& [thread, name] : ThreadsOf(pid, false)) {
     const auto call = BlockedCallOf(pid, thread);
@@ -106,7 +97,7 @@ int FreeForkedCopies(pid_t pid, const HeldLinkerLocks& held) {
   if (held.at[0] == 0 || held.owner == 0) return 0;
   // A fork that still copies the memory excludes readers, and its child appears soon afterwards.
   Lock own{};
-  Read(pid, held.at[0], &own, sizeof own);
+  ReadTraced(pid, held.at[0], &own, sizeof own);
   int found = 0;
   for (int round = 0; round < 2; ++round) {
     for (const pid_t child : YoungProcesses(pid, held.since_ticks)) {

@@ -37,6 +37,7 @@
 #include "report/run/forked_copies.h"
 #include "report/run/safe_thread.h"
 #include "report/run/seccomp_filter.h"
+#include "report/run/traced_memory.h"
 
 namespace holdfast {
 namespace {
@@ -91,8 +92,7 @@ LeftCall AwaitLeftCall(pid_t pid, const SharedWords& words, const std::function<
   if (done_at == kCallHasEnded) return LeftCall::kFinished;
   const pid_t thread = ThreadWithMemory(pid);
   const auto read = [thread](uint64_t address, uint64_t* word) {
-    const iovec ours = {word, sizeof *word}, its = {reinterpret_cast<void*>(address), sizeof *word};
-    return process_vm_readv(thread, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(sizeof *word);
+    return ReadTraced(thread, address, word, sizeof *word);
   };
   bool has_begun = false;
   for (int waited_ms = 0; waited_ms < kPatienceMs; waited_ms += kPauseMs) {
@@ -226,7 +226,7 @@ class Caller {
   bool has_begun() const { return has_begun_; }
 
  private:
-  // What a stop may cost by now.
+  // The dearest stop that is acceptable after the time that has passed.
   StopCost DearestNow() const {
     const int64_t now_us = NowNs() / 1000;
     if (now_us > short_calls_from_us_ || (has_begun_ && now_us > end_us_)) return StopCost::kShort;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "report/run/traced_memory.h"
 
 namespace holdfast {
 namespace {
@@ -50,14 +51,9 @@ bool Waits(pid_t thread, uint64_t descriptor) {
   return at == std::string::npos || (strtoul(info.c_str() + at + kFlags.size(), nullptr, 8) & O_NONBLOCK) == 0;
 }
 
-bool ReadOf(pid_t thread, uint64_t address, void* to, size_t bytes) {
-  const iovec ours = {to, bytes}, its = {reinterpret_cast<void*>(address), bytes};
-  return process_vm_readv(thread, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(bytes);
-}
-
 uint64_t BytesOfVector(pid_t thread, uint64_t address, uint64_t count) {
   std::vector<iovec> parts(std::min<uint64_t>(count, IOV_MAX));
-  if (parts.empty() || !ReadOf(thread, address, parts.data(), parts.size() * sizeof parts[0])) return 0;
+  if (parts.empty() || !ReadTraced(thread, address, parts.data(), parts.size() * sizeof parts[0])) return 0;
   uint64_t bytes = 0;
   for (const iovec& part : parts) bytes += part.iov_len;
   return bytes;
@@ -65,7 +61,7 @@ uint64_t BytesOfVector(pid_t thread, uint64_t address, uint64_t count) {
 
 uint64_t BytesOfMessage(pid_t thread, uint64_t address) {
   msghdr message{};
-  if (!ReadOf(thread, address, &message, sizeof message)) return 0;
+  if (!ReadTraced(thread, address, &message, sizeof message)) return 0;
   return BytesOfVector(thread, reinterpret_cast<uint64_t>(message.msg_iov), message.msg_iovlen);
 }
 

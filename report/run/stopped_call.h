@@ -25,7 +25,7 @@ enum class StopCost : uint8_t {
   kShort,    // its system call may have moved some bytes, and returns only their number. Few programs expect that
   kImpossible
 };
-// Of a thread that waits in this call.
+// What it costs to stop a thread that waits in this call.
 StopCost CostOfStop(pid_t thread, const BlockedCall& call);
 
 // Whether the call of a thread that was stopped returns EINTR or fewer bytes than the program asked for. `result`: what it

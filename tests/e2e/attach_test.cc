@@ -95,6 +95,8 @@ class Attach : public Profiled {
     return all;
   }
 
+  // Attaches to a program that allocates 100 blocks for each line and keeps 10, with this library preloaded, for two lines.
+  void ExpectTwoLinesRecorded(const char* program, const std::string& allocator);
   // Ends a program that allocates 100 blocks for each line and keeps 10. `lines`: those while attached; one, the last, was in the
   // newest attach.
   void EndAndExpectRecordedLines(Running& running, int lines) {
@@ -108,6 +110,40 @@ class Attach : public Profiled {
     EXPECT_EQ(sums.at("inuse_space"), 10'000);
   }
 };
+
+void Attach::ExpectTwoLinesRecorded(const char* program, const std::string& allocator) {
+  SCOPED_TRACE(allocator);
+  const auto folders = {"/usr/lib/x86_64-linux-gnu/", "/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/"};
+  const bool is_there = std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+    return access((folder + allocator).c_str(), R_OK) == 0;
+  });
+  if (!is_there) return;
+  Command command = CommandFor(Launch::kBare, {program});
+  command.env["LD_PRELOAD"] = allocator;
+  command.env["MALLOC_CHECK_"] = "3";
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const std::string before = ReadOnlyBytes(running);
+  const std::string folder = out() + "." + allocator;
+  const RunResult attached =
+      RunTool({"attach", Pid(running), "-o", folder, "--tables", tables(), "--heap-interval", "1"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  Line(running, 1);
+  Line(running, 2);
+  const RunResult detached = DetachFrom(running);
+  ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+  EXPECT_TRUE(ReadOnlyBytes(running) == before);
+  Line(running, 3);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  ASSERT_TRUE(Settled());
+  const auto heaps = Newest(folder, "heap");
+  ASSERT_EQ(heaps.size(), 1u);
+  const auto sums = heaps[0].SumLeaf("for_each_line");
+  EXPECT_EQ(sums.at("alloc_objects"), 200);
+  EXPECT_EQ(sums.at("inuse_objects"), 20);
+}
 
 TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
   Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
@@ -154,38 +190,8 @@ TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
 // The program binds its functions at their first calls, so the tool must know which allocator the linker will find then. One has
 // no versions; glibc's own that checks has only hidden ones, and libc's default version is another function.
 TEST_F(Attach, OfAProgramWithAPreloadedAllocator) {
-  for (const std::string allocator : {"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libc_malloc_debug.so.0"}) {
-    SCOPED_TRACE(allocator);
-    const auto folders = {"/usr/lib/x86_64-linux-gnu/", "/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/"};
-    const bool is_there = std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
-      return access((folder + allocator).c_str(), R_OK) == 0;
-    });
-    if (!is_there) continue;
-    Command command = CommandFor(Launch::kBare, {"waits_for_input"});
-    command.env["LD_PRELOAD"] = allocator;
-    command.env["MALLOC_CHECK_"] = "3";
-    Running running(command);
-    ASSERT_TRUE(running.WaitForOutput("ready"));
-    const std::string folder = out() + "." + allocator;
-    const RunResult attached =
-        RunTool({"attach", Pid(running), "-o", folder, "--tables", tables(), "--heap-interval", "1"});
-    if (attached.err.find("the kernel does not permit it") != std::string::npos)
-      GTEST_SKIP() << "the system forbids to trace processes";
-    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
-    Line(running, 1);
-    Line(running, 2);
-    const RunResult detached = DetachFrom(running);
-    ASSERT_TRUE(detached.exited(0)) << detached.Describe();
-    Line(running, 3);
-    running.CloseInput();
-    EXPECT_TRUE(running.Wait().exited(0));
-    ASSERT_TRUE(Settled());
-    const auto heaps = Newest(folder, "heap");
-    ASSERT_EQ(heaps.size(), 1u);
-    const auto sums = heaps[0].SumLeaf("for_each_line");
-    EXPECT_EQ(sums.at("alloc_objects"), 200);
-    EXPECT_EQ(sums.at("inuse_objects"), 20);
-  }
+  for (const char* allocator : {"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libc_malloc_debug.so.0"})
+    ExpectTwoLinesRecorded("waits_for_input", allocator);
 }
 
 TEST_F(Attach, ADetachNamesNoProfilesIfNothingWasSampled) {
@@ -201,34 +207,8 @@ TEST_F(Attach, ADetachNamesNoProfilesIfNothingWasSampled) {
 
 // These allocators have operators of their own, which do not call malloc.
 TEST_F(Attach, OfACxxProgramWithAPreloadedAllocator) {
-  for (const std::string allocator : {"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"}) {
-    SCOPED_TRACE(allocator);
-    if (access(("/usr/lib/x86_64-linux-gnu/" + allocator).c_str(), R_OK) != 0) continue;
-    Command command = CommandFor(Launch::kBare, {"waits_by_new"});
-    command.env["LD_PRELOAD"] = allocator;
-    Running running(command);
-    ASSERT_TRUE(running.WaitForOutput("ready"));
-    if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
-    const std::string before = ReadOnlyBytes(running);
-    const std::string folder = out() + "." + allocator;
-    const RunResult attached =
-        RunTool({"attach", Pid(running), "-o", folder, "--tables", tables(), "--heap-interval", "1"});
-    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
-    Line(running, 1);
-    Line(running, 2);
-    const RunResult detached = DetachFrom(running);
-    ASSERT_TRUE(detached.exited(0)) << detached.Describe();
-    EXPECT_TRUE(ReadOnlyBytes(running) == before);
-    Line(running, 3);
-    running.CloseInput();
-    EXPECT_TRUE(running.Wait().exited(0));
-    ASSERT_TRUE(Settled());
-    const auto heaps = Newest(folder, "heap");
-    ASSERT_EQ(heaps.size(), 1u);
-    const auto sums = heaps[0].SumLeaf("for_each_line");
-    EXPECT_EQ(sums.at("alloc_objects"), 200);
-    EXPECT_EQ(sums.at("inuse_objects"), 20);
-  }
+  for (const char* allocator : {"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"})
+    ExpectTwoLinesRecorded("waits_by_new", allocator);
 }
 
 // Blocks of the first attach may have been freed meanwhile, and others be at their addresses.

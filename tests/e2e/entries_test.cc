@@ -711,18 +711,22 @@ class EntryCases : public Profiled {
     command.env["HOLDFAST_ENTRIES"] = "yes";
     return RunAndSettle(command);
   }
+  void ExpectAllFourRecorded(const RunResult& run) {
+    ASSERT_TRUE(run.exited(0)) << run.Describe();
+    const std::vector<Decoded> heap = NewestHeap();
+    ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+    ExpectKnownHeap(run.out);
+    EXPECT_EQ(heap[0].Comment("allocator"),
+              "all 4 functions of the executable's allocator are redirected at their entry");
+  }
 };
 
 TEST_F(EntryCases, RedirectedFunctionsAreRecordedToTheByte) {
   for (const char* name : {"plain", "thunk", "endbr", "flags", "keeps", "adds", "far_loop", "loop", "sized", "own_copy",
                            "shared", "unnamed", "moved_call", "crosses", "folded", "brk"}) {
     const RunResult run = RunCase(name);
-    ASSERT_TRUE(run.exited(0)) << name << run.Describe();
-    const std::vector<Decoded> heap = NewestHeap();
-    ASSERT_EQ(heap.size(), 1u) << name << AllSummaries();
-    ExpectKnownHeap(run.out);
-    EXPECT_EQ(heap[0].Comment("allocator"),
-              "all 4 functions of the executable's allocator are redirected at their entry");
+    SCOPED_TRACE(name);
+    ExpectAllFourRecorded(run);
     std::filesystem::remove_all(out());
   }
 }
@@ -1019,12 +1023,8 @@ TEST_F(EntryCases, AnAllocatorUnderOtherNamesIsRedirectedByDefault) {
 TEST_F(EntryCases, AnExecutableWithoutPositionIndependentCodeMayExportNothing) {
   for (const char* name : {"entry_cases_crate_fixed", "entry_cases_crate_addresses"}) {
     const RunResult run = RunAs(Launch::kPreload, {name}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
-    ASSERT_TRUE(run.exited(0)) << name << run.Describe();
-    const std::vector<Decoded> heap = NewestHeap();
-    ASSERT_EQ(heap.size(), 1u) << name << AllSummaries();
-    ExpectKnownHeap(run.out);
-    EXPECT_EQ(heap[0].Comment("allocator"),
-              "all 4 functions of the executable's allocator are redirected at their entry");
+    SCOPED_TRACE(name);
+    ExpectAllFourRecorded(run);
     std::filesystem::remove_all(out());
   }
 }

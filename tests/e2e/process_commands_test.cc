@@ -166,7 +166,7 @@ TEST_F(ProcessCommands, SetSwitchesOffAndOnWithoutASignal) {
   EXPECT_GE(Sampled(running), 101 + 1400 - 1049);
   EXPECT_LE(Sampled(running), 101 + 1400);
   EXPECT_THAT(Tool({"ls"}).out, HasSubstr("1B"));
-  // What the help calls all sampling.
+  // The command that the help gives to stop all sampling.
   EXPECT_THAT(Tool({"set", "--help"}).out, HasSubstr("holdfast set --all all=off cpu=off wall=off  stop all sampling"));
   const RunResult none = Tool({"set", "--all", "all=off", "cpu=off", "wall=off"});
   EXPECT_TRUE(none.exited(0)) << none.Describe();

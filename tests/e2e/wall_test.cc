@@ -25,19 +25,21 @@ class Wall : public Profiled {
     EXPECT_EQ(files.size(), 1u) << AllSummaries();
     return files.empty() ? Decoded{} : files[0];
   }
+  // Whether the next snapshot of the process has a wall profile that is as expected.
+  bool Shows(pid_t pid, const std::function<bool(const Decoded&)>& what) {
+    RunTool({"dump", std::to_string(pid), "--tables", tables()});
+    const std::vector<Decoded> files = Newest(out(), "wall");
+    return !files.empty() && what(files[0]);
+  }
   // Runs two workers until a snapshot shows what is expected. `prepare` gets the process before that.
   RunResult RunUntil(
       const std::function<bool(const Decoded&)>& is_there, const std::function<void(pid_t)>& prepare = [](pid_t) {}) {
     Running running(CommandFor(Launch::kPreload, {"known_wall", "0", "2", "1"}, {{"wall", "yes"}}));
     EXPECT_TRUE(running.WaitForOutput("ready"));
-    const auto shows = [&](const std::function<bool(const Decoded&)>& what) {
-      RunTool({"dump", std::to_string(running.pid()), "--tables", tables()});
-      const std::vector<Decoded> files = Newest(out(), "wall");
-      return !files.empty() && what(files[0]);
-    };
-    EXPECT_TRUE(Eventually([&] { return shows([](const Decoded&) { return true; }); }, 60)) << AllSummaries();
+    EXPECT_TRUE(Eventually([&] { return Shows(running.pid(), [](const Decoded&) { return true; }); }, 60))
+        << AllSummaries();
     prepare(running.pid());
-    EXPECT_TRUE(Eventually([&] { return shows(is_there); }, 60)) << AllSummaries();
+    EXPECT_TRUE(Eventually([&] { return Shows(running.pid(), is_there); }, 60)) << AllSummaries();
     running.Write("\n");
     RunResult result = running.Wait();
     EXPECT_TRUE(Settled());
@@ -250,9 +252,7 @@ TEST_F(Wall, OfAProgramInAnotherRootIsKnown) {
   const RunResult on = RunTool({"set", pid, "wall=on", "--tables", tables()});
   ASSERT_TRUE(on.exited(0)) << on.Describe();
   const auto is_seen = [&] {
-    RunTool({"dump", pid, "--tables", tables()});
-    const std::vector<Decoded> files = Newest(out(), "wall");
-    return !files.empty() && SumOf(files[0], "", "io") > 0;
+    return Shows(running.pid(), [](const Decoded& profile) { return SumOf(profile, "", "io") > 0; });
   };
   EXPECT_TRUE(Eventually(is_seen, 60)) << AllSummaries();
   running.CloseInput();
@@ -292,9 +292,7 @@ TEST_F(Wall, CpuTimeBeforeTheFirstLookIsUnknown) {
   const RunResult on = RunTool({"set", pid, "wall=on", "--tables", tables()});
   ASSERT_TRUE(on.exited(0)) << on.Describe();
   const auto is_seen = [&] {
-    RunTool({"dump", pid, "--tables", tables()});
-    const std::vector<Decoded> files = Newest(out(), "wall");
-    return !files.empty() && SumOf(files[0], "worker-", "cpu") > 0;
+    return Shows(running.pid(), [](const Decoded& profile) { return SumOf(profile, "worker-", "cpu") > 0; });
   };
   ASSERT_TRUE(Eventually(is_seen, 60)) << AllSummaries();
   const Decoded profile = Only();

@@ -20,6 +20,16 @@ constexpr char kHolder[] =
     "store::Table<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, Row, "
     "std::allocator<Row> >::Compact(std::vector<Row, std::allocator<Row> > const&)";
 
+// Those of the samples, numbered from 1.
+void AddLockStacks(Profile* profile) {
+  for (size_t i = 0; i < profile->samples.size(); ++i) {
+    std::string text;
+    for (const uint32_t frame : profile->FramesOf(profile->samples[i]))
+      text += fmt::format(" 0x{:x}", profile->locations[frame].address);
+    profile->AddComment(fmt::format("lock stack {}:{}", i + 1, text));
+  }
+}
+
 // A mutex profile: one lock is contended, one is inside a block, some threads park on futexes of their own, others contend
 // for one futex, and all wait for work most of the time.
 Profile LockProfile() {
@@ -31,11 +41,7 @@ Profile LockProfile() {
                             {"main;update;std::sync::mutex::Mutex<T>::lock", 60},
                             {"main;update;std::sync::mutex::Mutex<T>::unlock", 70}});
   std::map<std::string, std::string> stacks;  // by the leaf's function
-  for (size_t i = 0; i < p.samples.size(); ++i) {
-    std::string text;
-    for (const uint32_t frame : p.FramesOf(p.samples[i])) text += fmt::format(" 0x{:x}", p.locations[frame].address);
-    p.AddComment(fmt::format("lock stack {}:{}", i + 1, text));
-  }
+  AddLockStacks(&p);
   std::erase(p.comments, p.strings.Intern("kind: heap"));
   p.AddComment("kind: mutex");
   p.AddComment(
@@ -270,11 +276,7 @@ TEST_F(LocksView, CodeWithoutANameMakesNoFutexALock) {
   const auto rank = [](const std::string& waits, const std::string& wakes) {
     Profile p = StackProfile({{"main;work;libxul.so!" + waits + ";libc.so.6!syscall", 10},
                               {"main;work;libxul.so!" + wakes + ";libc.so.6!syscall", 20}});
-    for (size_t i = 0; i < p.samples.size(); ++i) {
-      std::string text;
-      for (const uint32_t frame : p.FramesOf(p.samples[i])) text += fmt::format(" 0x{:x}", p.locations[frame].address);
-      p.AddComment(fmt::format("lock stack {}:{}", i + 1, text));
-    }
+    AddLockStacks(&p);
     std::erase(p.comments, p.strings.Intern("kind: heap"));
     p.AddComment("kind: mutex");
     p.AddComment("lock 1: futex 0x7f0000001000 contentions 3 delay_ns 9000 longest_ns 5000 holds 3 hold_ns 1");
