@@ -17,7 +17,14 @@ void ReleaseNear(uintptr_t address, size_t bytes);
 
 class CodePatches {
  public:
-  CodePatches() = default;
+  static constexpr int kMax = 1024;
+  struct Changed {
+    uintptr_t address;
+    uint8_t count, was[8];
+  };
+
+  // `room` is for kMax of them: 24 KiB, too much for the stack of a program that has little.
+  explicit CodePatches(Changed* room) : changed_(room) {}
   CodePatches(const CodePatches&) = delete;
   CodePatches& operator=(const CodePatches&) = delete;
   ~CodePatches();
@@ -38,12 +45,7 @@ class CodePatches {
   static bool ByProtection(uintptr_t address, const void* bytes, size_t count);
   static bool ByMapping(uintptr_t address, const void* bytes, size_t count);
 
-  struct Changed {
-    uintptr_t address;
-    uint8_t count, was[8];
-  };
-  static constexpr int kMax = 1024;
-  Changed changed_[kMax];
+  Changed* const changed_;
   int count_ = 0;
   long memory_file_ = -1;
   bool is_open_ = false;

@@ -35,6 +35,7 @@ struct Work {
   Stub stubs[EntryPlan::kMaxSites];
   uintptr_t short_jumps[EntryPlan::kMaxShortJumps];
   EntryPatch patches[kMaxEntryPatches];
+  CodePatches::Changed changed[CodePatches::kMax];
   struct Checked {
     uintptr_t start, end;
     int site;
@@ -195,7 +196,7 @@ EntryReason MakeStubs(Work* work, bool has_threads, uintptr_t* page) {
   }
   for (int i = 0; i < plan.site_count; ++i) redirected_entries[i] = {work->stubs[i].trampoline, plan.sites[i].shape()};
   ChooseEntrySave();
-  CodePatches writer;
+  CodePatches writer(work->changed);
   if (writer.WriteNew(*page, work->page, stubs.bytes)) {
     SetAddedCode(*page, stubs.code_bytes, reinterpret_cast<const AddedPiece*>(*page + stubs.code_bytes),
                  stubs.piece_count);
@@ -300,7 +301,7 @@ EntryReason WriteAll(Work* work) {
   if (const EntryReason made = MakeStubs(work, false, &page); made != EntryReason::kRedirected) return made;
   uint32_t count = 0;
   bool written = ListPatches(*work, work->patches, &count);
-  CodePatches writer;
+  CodePatches writer(work->changed);
   written = written && WritePages(work->patches, count, &writer);
   if (written) return EntryReason::kRedirected;
   // A jump that remains leads to its stub.

@@ -1071,6 +1071,16 @@ TEST_F(EntryCases, AThreadWithLittleStackRuns) {
   EXPECT_EQ(heap[0].CommentNumber("lost stack-missing"), 10);
 }
 
+// The constructor runs on the program's stack. The environment is there, too.
+TEST_F(EntryCases, AProgramWithALittleStackStarts) {
+  Command command =
+      CommandFor(Launch::kPreload, {"entry_cases_plain"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  command.env["HOLDFAST_ENTRIES"] = "yes";
+  command.env["FILLS"] = std::string(12'000, 'x');
+  command.limits = {{RLIMIT_STACK, 64 << 10}};
+  ExpectAllFourRecorded(RunAndSettle(command));
+}
+
 // By each way to compile and link it. Pairs of equal functions share an address if the linker folds them.
 class CompiledAllocators : public Profiled, public ::testing::WithParamInterface<const char*> {};
 
