@@ -619,12 +619,15 @@ TEST_P(AttachUnderLoad, IsUndoneIfOnlyTheTracerIsKilled) {
     ASSERT_TRUE(running.WaitForOutput("ready"));
     if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
     if (!KilledAtStep({Tool(), "attach", Pid(running), "-o", out(), "--tables", tables(), "-q"}, step, true)) break;
-    ++kills;
     int lines = 0;
     ExpectWorks(running, &lines);
-    EXPECT_THAT(DetachFrom(running).err, HasSubstr("is not attached")) << step;
+    const RunResult detached = DetachFrom(running);
+    const bool is_undone = detached.err.find("is not attached") != std::string::npos;
+    EXPECT_TRUE(is_undone || detached.exited(0)) << step << '\n' << detached.Describe();
     running.CloseInput();
     EXPECT_TRUE(running.Wait().exited(0));
+    if (!is_undone) break;  // nothing was left to do
+    ++kills;
   }
   EXPECT_GE(kills, 2);
 }
