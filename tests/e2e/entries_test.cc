@@ -748,6 +748,22 @@ TEST_F(EntryCases, TinyFunctionsAreRecordedToTheByte) {
   }
 }
 
+// Their size is only known afterwards. One takes its block from malloc, and may write to a buffer of its caller, or fail.
+TEST_F(EntryCases, FunctionsThatCopyATextAreRecordedToTheByte) {
+  for (const char* interval : {"512KiB", "30", "1"}) {
+    std::filesystem::remove_all(out());
+    const RunResult run = RunCase("copies", interval);
+    ASSERT_TRUE(run.exited(0)) << interval << run.Describe();
+    EXPECT_THAT(run.out, HasSubstr("wrong 0"));
+    if (interval[0] != '1') continue;
+    ExpectKnownHeap(run.out);
+    const std::vector<Decoded> heap = NewestHeap();
+    ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+    EXPECT_EQ(heap[0].Comment("allocator"),
+              "all 7 functions of the executable's allocator are redirected at their entry");
+  }
+}
+
 // A jump from one entry to another is one call, of the size that the program asked for: the other one gets a larger size.
 TEST_F(EntryCases, CallsThatJumpToAnotherEntryCountOnce) {
   const RunResult every = RunCase("short_jumps");

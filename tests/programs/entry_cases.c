@@ -66,6 +66,7 @@
 #define SHORT_TABLE 40  // with a jump that may lead there
 #define FOLDED 41       // shares its address with cfree (identical code folding)
 #define BRK 42          // its memory is from sbrk
+#define COPIES 44       // strdup, strndup and realpath are its own
 #define TINY 43         // functions that are a jump of 2 bytes, or change their arguments first, or only lead on
 #define HAS_SHORT_JUMPS (CASE >= SHORT_JUMPS && CASE <= SHORT_TABLE)
 
@@ -120,6 +121,21 @@ __attribute__((noinline, used)) void* toy_realloc(void* block, size_t bytes) {
 __attribute__((noinline, used)) void* toy_realloc(void* block, size_t bytes) {
   if (block == NULL) return toy_malloc(bytes);
   return bytes <= 1008 ? block : NULL;
+}
+#endif
+#if CASE == COPIES
+__attribute__((noinline, used)) char* toy_strndup(const char* text, size_t most) {
+  const size_t length = strnlen(text, most);
+  char* copy = toy_malloc(length + 1);
+  copy[length] = 0;
+  return memcpy(copy, text, length);
+}
+__attribute__((noinline, used)) char* toy_strdup(const char* text) { return toy_strndup(text, 1000); }
+// Takes its block from malloc, which counts it: nobody can tell that this call is the allocator's own.
+KNOWN char* toy_realpath(const char* path, char* buffer) {
+  static void* (*volatile take)(size_t) = malloc;
+  if (path[0] != '/') return NULL;
+  return strcpy(buffer != NULL ? buffer : take(300), path);
 }
 #endif
 #if CASE == CONTROLS || CASE == RESETS || CASE == RESETS_MIB
@@ -272,6 +288,9 @@ __asm__(".text\n.p2align 4\n"
                                                                                    USUAL(toy_mallctlbymib))
 #elif CASE == UNNAMED
         FUNCTION(free, ".byte 0xe9\n.long inner_free-.-4\n") ".p2align 4\n" FUNCTION(inner_free, USUAL(toy_free))
+#elif CASE == COPIES
+        FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(strdup, USUAL(toy_strdup)) ".p2align 4\n" FUNCTION(
+            strndup, USUAL(toy_strndup)) ".p2align 4\n" FUNCTION(realpath, USUAL(toy_realpath))
 #elif CASE == FAMILY
         FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(sn_rust_alloc, USUAL(toy_malloc))
 #elif CASE == TWO_RESULTS
@@ -367,6 +386,11 @@ static int RestoreFirstByte(void* function, unsigned char was) {
   return fclose(memory) != 0 || failed;
 }
 #endif
+#if CASE == COPIES
+KNOWN char* by_strdup(const char* text) { return strdup(text); }
+KNOWN char* by_strndup(const char* text, size_t most) { return strndup(text, most); }
+KNOWN char* by_realpath(const char* path, char* buffer) { return realpath(path, buffer); }
+#endif
 #if CASE == TWO_RESULTS
 KNOWN struct Sized sized(size_t bytes) { return __size_returning_new(bytes); }
 #endif
@@ -447,6 +471,15 @@ static int Work(void) {
     const struct Sized one = sized(300);
     wrong += one.bytes != 1008;
     if (i % 2 == 0) free(one.block);
+  }
+#endif
+#if CASE == COPIES
+  for (int i = 0; i < 100; ++i) {
+    char text[] = "/a/path", buffer[300];
+    char* copies[] = {by_strdup(text), by_strndup(text, 3), by_realpath(text, NULL)};
+    wrong += strcmp(copies[0], text) != 0 || strcmp(copies[1], "/a/") != 0 || strcmp(copies[2], text) != 0;
+    wrong += by_realpath(text, buffer) != buffer || by_realpath("none", NULL) != NULL;
+    for (int k = 0; k < 3 && i % 4 != 0; ++k) free(copies[k]);
   }
 #endif
 #if CASE == CRATE
@@ -614,6 +647,12 @@ int main(int count, char** arguments) {
   Expect("passing", (100 + more) * times, (100 + more) * 200 * times, 0, 0);
 #if CASE == TWO_RESULTS
   Expect("sized", 100, 30000, 50, 15000);
+#endif
+#if CASE == COPIES
+  Expect("by_strdup", 100, 800, 25, 200);
+  Expect("by_strndup", 100, 400, 25, 100);
+  Expect("toy_realpath", 100, 30000, 25, 7500);
+  Expect("by_realpath", 0, 0, 0, 0);
 #endif
 #if CASE == CRATE
   Expect("grown", 10, 4000, 0, 0);
