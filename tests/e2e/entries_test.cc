@@ -799,8 +799,21 @@ TEST_F(EntryCases, RegistersThatTheCallerKeepStay) {
 TEST_F(EntryCases, ChildrenOfForkAndExecAreRecordedToo) {
   const RunResult run = RunCase("plain", "1", "child");
   ASSERT_TRUE(run.exited(0)) << run.Describe();
-  // The program, its forked child, and what that executed.
-  EXPECT_EQ(NewestHeap().size(), 3u) << AllSummaries();
+  // The program, its forked child, and what that executed: each does the same, and its profile has only what it does itself.
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 3u) << AllSummaries();
+  int forked = 0;
+  for (const Decoded& one : heap) {
+    forked += one.Comment("forked from pid").has_value();
+    EXPECT_EQ(one.Comment("allocator"), "all 4 functions of the executable's allocator are redirected at their entry");
+    EXPECT_EQ(one.SumLeaf("kept"), (Values{{"alloc_objects", 100},
+                                           {"alloc_space", 10000},
+                                           {"inuse_objects", 100},
+                                           {"inuse_space", 10000}}));
+    EXPECT_EQ(one.SumLeaf("passing"),
+              (Values{{"alloc_objects", 100}, {"alloc_space", 20000}, {"inuse_objects", 0}, {"inuse_space", 0}}));
+  }
+  EXPECT_EQ(forked, 1) << AllSummaries();
 }
 
 TEST_F(EntryCases, OneConditionThatFailsRefusesAll) {
