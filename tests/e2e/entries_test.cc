@@ -722,7 +722,7 @@ class EntryCases : public Profiled {
 };
 
 TEST_F(EntryCases, RedirectedFunctionsAreRecordedToTheByte) {
-  for (const char* name : {"plain", "thunk", "endbr", "flags", "keeps", "adds", "far_loop", "loop", "sized", "own_copy",
+  for (const char* name : {"plain", "thunk", "endbr", "flags", "adds", "far_loop", "loop", "sized", "own_copy",
                            "shared", "unnamed", "moved_call", "crosses", "folded", "brk"}) {
     const RunResult run = RunCase(name);
     SCOPED_TRACE(name);
@@ -790,9 +790,21 @@ TEST_F(EntryCases, CallsThatJumpToAnotherEntryCountOnce) {
 // the slow path.
 TEST_F(EntryCases, RegistersThatTheCallerKeepStay) {
   for (const char* interval : {"1", "200", "512KiB"}) {
-    const RunResult run = RunCase("keeps", interval);
+    std::filesystem::remove_all(out());
+    Command command =
+        CommandFor(Launch::kPreload, {"entry_cases_keeps"}, {{"heap-interval", interval}, {"snapshot-every", "0"}});
+    command.env["HOLDFAST_ENTRIES"] = "yes";
+    command.env["LD_PRELOAD"] += " " + ProgramPath("wide_strlen.so");
+    const RunResult run = RunAndSettle(command);
     EXPECT_TRUE(run.exited(0)) << interval << run.Describe();
     EXPECT_THAT(run.out, HasSubstr("wrong 0")) << interval;
+    if (interval[0] != '1') continue;
+    ExpectKnownHeap(run.out);
+    const std::vector<Decoded> heap = NewestHeap();
+    ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+    EXPECT_EQ(heap[0].Comment("allocator"),
+              "all 5 functions of the executable's allocator are redirected at their entry");
+    EXPECT_EQ(heap[0].SumLeaf("changed_registers").at("alloc_objects"), 1000);
   }
 }
 
@@ -806,10 +818,8 @@ TEST_F(EntryCases, ChildrenOfForkAndExecAreRecordedToo) {
   for (const Decoded& one : heap) {
     forked += one.Comment("forked from pid").has_value();
     EXPECT_EQ(one.Comment("allocator"), "all 4 functions of the executable's allocator are redirected at their entry");
-    EXPECT_EQ(one.SumLeaf("kept"), (Values{{"alloc_objects", 100},
-                                           {"alloc_space", 10000},
-                                           {"inuse_objects", 100},
-                                           {"inuse_space", 10000}}));
+    EXPECT_EQ(one.SumLeaf("kept"),
+              (Values{{"alloc_objects", 100}, {"alloc_space", 10000}, {"inuse_objects", 100}, {"inuse_space", 10000}}));
     EXPECT_EQ(one.SumLeaf("passing"),
               (Values{{"alloc_objects", 100}, {"alloc_space", 20000}, {"inuse_objects", 0}, {"inuse_space", 0}}));
   }
