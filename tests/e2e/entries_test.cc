@@ -1200,6 +1200,28 @@ TEST_F(EntryCases, OperatorsOfTheProgramThatAddAHeaderCountOnce) {
   EXPECT_NEAR(static_cast<double>(heap[0].Total().at("alloc_space")) / static_cast<double>(known), 1, 0.06);
 }
 
+// The exception passes the added code: the function that replaces the first instructions, and the slow path.
+TEST_F(EntryCases, OperatorsOfTheProgramMayThrow) {
+  for (const char* interval : {"1", "300"}) {
+    std::filesystem::remove_all(out());
+    Command command =
+        CommandFor(Launch::kPreload, {"throws_from_new"}, {{"heap-interval", interval}, {"snapshot-every", "0"}});
+    command.env["HOLDFAST_ENTRIES"] = "yes";
+    const RunResult run = RunAndSettle(command);
+    ASSERT_TRUE(run.exited(0)) << interval << run.Describe();
+    EXPECT_THAT(run.out, HasSubstr("wrong 0")) << interval;
+    const std::vector<Decoded> thrown = Newest(out(), "exceptions");
+    ASSERT_EQ(thrown.size(), 1u) << AllSummaries();
+    EXPECT_THAT(thrown[0].Comment("allocator").value_or(""), HasSubstr("are redirected at their entry"));
+    const auto below = [&thrown](const char* function) { return thrown[0].SumAny(function).at("exceptions"); };
+    const int64_t all = thrown[0].Total().at("exceptions");  // an estimate
+    EXPECT_GT(all, 100);
+    EXPECT_EQ(below("by_new") + below("by_array_new"), all) << thrown[0].Summary();
+    EXPECT_EQ(below("main"), all) << thrown[0].Summary();
+    if (interval[0] == '1') ExpectKnownHeap(run.out);
+  }
+}
+
 // auto takes a family of names for an allocator's only if something else tells that too: the arguments may be others.
 TEST_F(EntryCases, AProgramsOwnFunctionsMayHaveTheNamesOfAnAllocator) {
   const RunResult run =
