@@ -73,15 +73,11 @@ bool CodePatches::ByMemoryFile(uintptr_t address, const void* bytes, size_t coun
 
 bool CodePatches::ByProtection(uintptr_t address, const void* bytes, size_t count) {
   const uintptr_t start = PageStart(address), end = PageStart(address + count + kPageBytes - 1);
-  if (SyscallFailed(RawSyscall(SYS_mprotect, start, end - start, PROT_READ | PROT_WRITE))) return false;
-  uint8_t was[8];
-  memcpy(was, reinterpret_cast<const void*>(address), count);
+  // Executable all the time: it is the program's code, and a page that has become writable may not be made executable again.
+  if (SyscallFailed(RawSyscall(SYS_mprotect, start, end - start, PROT_READ | PROT_WRITE | PROT_EXEC))) return false;
   memcpy(reinterpret_cast<void*>(address), bytes, count);
-  if (!SyscallFailed(RawSyscall(SYS_mprotect, start, end - start, PROT_READ | PROT_EXEC))) return true;
-  // The page must not stay as it is: it is the program's code.
-  memcpy(reinterpret_cast<void*>(address), was, count);
-  ByMapping(address, was, count);
-  return false;
+  RawSyscall(SYS_mprotect, start, end - start, PROT_READ | PROT_EXEC);
+  return true;
 }
 
 bool CodePatches::ByMapping(uintptr_t address, const void* bytes, size_t count) {
@@ -94,8 +90,7 @@ bool CodePatches::ByMapping(uintptr_t address, const void* bytes, size_t count) 
 }
 
 bool CodePatches::WriteBytes(uintptr_t address, const void* bytes, size_t count) {
-  // A mapping comes before mprotect: where mprotect may make a page writable, but not executable again, the program
-  // would lose its code.
+  // The last way makes the code writable for a moment.
   return ByMemoryFile(address, bytes, count) || ByMapping(address, bytes, count) || ByProtection(address, bytes, count);
 }
 

@@ -68,6 +68,7 @@
 #define BRK 42          // its memory is from sbrk
 #define COPIES 44       // strdup, strndup and realpath are its own
 #define TINY 43         // functions that are a jump of 2 bytes, or change their arguments first, or only lead on
+#define TWO_PAGES 45    // free is in another page, 0x800 bytes after its start
 #define HAS_SHORT_JUMPS (CASE >= SHORT_JUMPS && CASE <= SHORT_TABLE)
 
 // ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first; larger ones for the dynamic linker ----
@@ -188,124 +189,127 @@ __asm__(".globl _mi_malloc_generic\n.type _mi_malloc_generic,@function\n.set _mi
 #define ALLOCATE(bytes) malloc(bytes)
 #define RELEASE(block) free(block)
 #endif
-__asm__(".text\n.p2align 4\n"
+__asm__(
+    ".text\n.p2align 4\n"
+#if CASE == TWO_PAGES
+    ".p2align 12\n"
+#endif
 #if CASE == LOOP
-        FUNCTION(malloc, "endbr64\n1: mov %rdi,%rax\nshr %ecx\njne 1b\nnop\njmp toy_malloc\n") ".p2align 4\n"
+    FUNCTION(malloc, "endbr64\n1: mov %rdi,%rax\nshr %ecx\njne 1b\nnop\njmp toy_malloc\n") ".p2align 4\n"
 #else
-        FUNCTION(malloc, USUAL(toy_malloc)) ".p2align 4\n"
+    FUNCTION(malloc, USUAL(toy_malloc)) ".p2align 4\n"
 #endif
 #if HAS_SHORT_JUMPS
-        FUNCTION(page_bytes, "mov $4096,%eax\nret\n")
-            FUNCTION(memalign, "2: push %rbx\nmov %rsi,%rdi\nmov %rdi,%rbx\npop %rbx\njmp toy_malloc\n")
-                FUNCTION(valloc,
-                         "push %rbx\nmov %rdi,%rbx\ncall page_bytes\n"
+    FUNCTION(page_bytes, "mov $4096,%eax\nret\n")
+        FUNCTION(memalign, "2: push %rbx\nmov %rsi,%rdi\nmov %rdi,%rbx\npop %rbx\njmp toy_malloc\n")
+            FUNCTION(valloc,
+                     "push %rbx\nmov %rdi,%rbx\ncall page_bytes\n"
 #if CASE == SHORT_INTO
-                         "test %rbx,%rbx\nje 4f\nmov %rbx,%rdi\n"
+                     "test %rbx,%rbx\nje 4f\nmov %rbx,%rdi\n"
 #elif CASE == SHORT_TABLE
-                         "lea 4f(%rip),%rdx\njmp *%rdx\nnop\n"
+                     "lea 4f(%rip),%rdx\njmp *%rdx\nnop\n"
 #endif
 #if CASE == SHORT_JUMPS
-                         "lea 12(%rbx),%rsi\npop %rbx\ntest %rsi,%rsi\nje 5f\nnop\n5: mov %rax,%rdi\njmp 2b\n"
+                     "lea 12(%rbx),%rsi\npop %rbx\ntest %rsi,%rsi\nje 5f\nnop\n5: mov %rax,%rdi\njmp 2b\n"
 #else
-                         "mov %rbx,%rsi\npop %rbx\nmov %rax,%rdi\n4: jmp 2b\n"
+                     "mov %rbx,%rsi\npop %rbx\nmov %rax,%rdi\n4: jmp 2b\n"
 #endif
-                         )
-                    FUNCTION(aligned_alloc,
-                             "push %rbx\nlea 12(%rsi),%rbx\nmov %rdi,%rdx\nmov %rbx,%rsi\npop %rbx\ntest %rdi,%rdi\n"
-                             "je 2b\njmp 2b\n")
+                     ) FUNCTION(aligned_alloc,
+                                "push %rbx\nlea 12(%rsi),%rbx\nmov %rdi,%rdx\nmov %rbx,%rsi\npop %rbx\ntest %rdi,%rdi\n"
+                                "je 2b\njmp 2b\n")
 #if CASE == SHORT_FAR
-                        ".skip 4096,0x90\n" FUNCTION(far, "push %rbx\njmp 4b\n")
+                ".skip 4096,0x90\n" FUNCTION(far, "push %rbx\njmp 4b\n")
 #endif
-                            ".p2align 4\n"
+                    ".p2align 4\n"
 #endif
 #if CASE != TWO_KINDS
-        FUNCTION(calloc, USUAL(toy_calloc)) ".p2align 4\n"
+    FUNCTION(calloc, USUAL(toy_calloc)) ".p2align 4\n"
 #endif
 #if HAS_SHORT_JUMPS
-        FUNCTION(realloc, "3: " USUAL(toy_realloc))
-            FUNCTION(reallocarray,
-                     "mov %rsi,%rax\nmov %rdx,%rsi\ncmp $1,%rax\nje 3b\nmul %rsi\nmov %rax,%rsi\njno 3b\n"
-                     "xor %eax,%eax\nret\n") ".p2align 8\n"
+    FUNCTION(realloc, "3: " USUAL(toy_realloc))
+        FUNCTION(reallocarray,
+                 "mov %rsi,%rax\nmov %rdx,%rsi\ncmp $1,%rax\nje 3b\nmul %rsi\nmov %rax,%rsi\njno 3b\n"
+                 "xor %eax,%eax\nret\n") ".p2align 8\n"
 #else
-        FUNCTION(realloc, USUAL(toy_realloc)) ".p2align 8\n"
+    FUNCTION(realloc, USUAL(toy_realloc)) ".p2align 8\n"
 #endif
 #if CASE == SHORT
-        FUNCTION(free, "push %rbx\njmp 1f\n") FUNCTION(rest, "1: pop %rbx\njmp toy_free\n")
+    FUNCTION(free, "push %rbx\njmp 1f\n") FUNCTION(rest, "1: pop %rbx\njmp toy_free\n")
 #elif CASE == CALLS
-        FUNCTION(free, "push %rbp\nmov %rsp,%rbp\ncall times@plt\npop %rbp\njmp toy_free\n")
+    FUNCTION(free, "push %rbp\nmov %rsp,%rbp\ncall times@plt\npop %rbp\njmp toy_free\n")
 #elif CASE == MOVED_CALL
-        FUNCTION(leaf, "mov (%rsp),%rax\nlea returns(%rip),%rcx\ncmp %rax,%rcx\njne 1f\nret\n1: ud2\n") ".p2align 4\n" FUNCTION(
-            free, "push %rbx\ncall leaf\nreturns: pop %rbx\njmp toy_free\n")
+    FUNCTION(leaf, "mov (%rsp),%rax\nlea returns(%rip),%rcx\ncmp %rax,%rcx\njne 1f\nret\n1: ud2\n") ".p2align 4\n" FUNCTION(
+        free, "push %rbx\ncall leaf\nreturns: pop %rbx\njmp toy_free\n")
 #elif CASE == CROSSES
-        ".p2align 12\n.skip 4096-3,0x90\n" FUNCTION(free, USUAL(toy_free))
+    ".p2align 12\n.skip 4096-3,0x90\n" FUNCTION(free, USUAL(toy_free))
+#elif CASE == TWO_PAGES
+    ".p2align 12\n.skip 4096+2048,0x90\n" FUNCTION(free, USUAL(toy_free))
 #elif CASE == LOOPS
-        FUNCTION(free, "push %rbx\njrcxz 1f\n1: mov %rdi,%rbx\npop %rbx\njmp toy_free\n")
+    FUNCTION(free, "push %rbx\njrcxz 1f\n1: mov %rdi,%rbx\npop %rbx\njmp toy_free\n")
 #elif CASE == RESOLVER
-        ".globl free\n.type free,@gnu_indirect_function\n.set free,resolve_free\n"
+    ".globl free\n.type free,@gnu_indirect_function\n.set free,resolve_free\n"
 #elif CASE == TWO_KINDS
-        ".globl calloc\n.type calloc,@function\ncalloc:\n" FUNCTION(free, USUAL(toy_free))
+    ".globl calloc\n.type calloc,@function\ncalloc:\n" FUNCTION(free, USUAL(toy_free))
 #elif CASE == OWN_BRANCH
-        FUNCTION(free, "push %rbx\n1: mov %rdi,%rbx\nmov $1,%eax\ndec %eax\njne 1b\npop %rbx\njmp toy_free\n")
+    FUNCTION(free, "push %rbx\n1: mov %rdi,%rbx\nmov $1,%eax\ndec %eax\njne 1b\npop %rbx\njmp toy_free\n")
 #elif CASE == NEIGHBOUR
-        FUNCTION(before, "push %rbx\njmp 1f\n")
-            FUNCTION(free, "push %rbx\nnop\n1: mov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp toy_free\n")
+    FUNCTION(before, "push %rbx\njmp 1f\n")
+        FUNCTION(free, "push %rbx\nnop\n1: mov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp toy_free\n")
 #elif CASE == FAR_BRANCH
-        FUNCTION(free, "push %rbx\nnop\n1: mov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp toy_free\n") ".skip 4096,0x90\n" FUNCTION(
-            far, "push %rbx\njmp 1b\n")
+    FUNCTION(free, "push %rbx\nnop\n1: mov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp toy_free\n") ".skip 4096,0x90\n" FUNCTION(
+        far, "push %rbx\njmp 1b\n")
 #elif CASE == RESTARTABLE
-        FUNCTION(
-            free,
-            "push %rbx\n2: mov %rdi,%rbx\nmov %rbx,%rdi\n3: pop %rbx\njmp toy_free\n4: ud2\n") ".pushsection __rseq_cs,\"aw\"\n.balign 32\n.long 0,0\n.quad 2b,3b-2b,4b\n.popsection\n"
+    FUNCTION(
+        free,
+        "push %rbx\n2: mov %rdi,%rbx\nmov %rbx,%rdi\n3: pop %rbx\njmp toy_free\n4: ud2\n") ".pushsection __rseq_cs,\"aw\"\n.balign 32\n.long 0,0\n.quad 2b,3b-2b,4b\n.popsection\n"
 #elif CASE == COLD
-        FUNCTION(
-            free,
-            "push %rbx\nmov %rdi,%rbx\n1: mov gate(%rip),%eax\ntest %eax,%eax\njne free.cold\n"
-            "mov %rbx,%rdi\npop %rbx\njmp toy_free\n") ".skip 6000000,0x90\n" FUNCTION(free.cold,
-                                                                                       "movl $0,gate(%rip)\njmp 1b\n")
+    FUNCTION(free,
+             "push %rbx\nmov %rdi,%rbx\n1: mov gate(%rip),%eax\ntest %eax,%eax\njne free.cold\n"
+             "mov %rbx,%rdi\npop %rbx\njmp toy_free\n") ".skip 6000000,0x90\n" FUNCTION(free.cold,
+                                                                                        "movl $0,gate(%rip)\njmp 1b\n")
 #elif CASE == FAR_LOOP
-        FUNCTION(free, "1: mov gate(%rip),%eax\ntest %eax,%eax\njne free.cold\njmp toy_free\n") ".skip 6000000,0x90\n" FUNCTION(
-            free.cold, "movl $0,gate(%rip)\njmp 1b\n")
+    FUNCTION(free, "1: mov gate(%rip),%eax\ntest %eax,%eax\njne free.cold\njmp toy_free\n") ".skip 6000000,0x90\n" FUNCTION(
+        free.cold, "movl $0,gate(%rip)\njmp 1b\n")
 #elif CASE == THUNK
-        ".globl cfree\n.type cfree,@function\ncfree: jmp free\n.size cfree,.-cfree\n.p2align 4\n" FUNCTION(free, USUAL(toy_free))
+    ".globl cfree\n.type cfree,@function\ncfree: jmp free\n.size cfree,.-cfree\n.p2align 4\n" FUNCTION(free,
+                                                                                                       USUAL(toy_free))
 #elif CASE == FOLDED
-        ".globl cfree\n.type cfree,@function\ncfree:\n" FUNCTION(free, USUAL(toy_free)) ".size cfree,.-cfree\n"
+    ".globl cfree\n.type cfree,@function\ncfree:\n" FUNCTION(free, USUAL(toy_free)) ".size cfree,.-cfree\n"
 #elif CASE == ENDBR
-        FUNCTION(free, "endbr64\n" USUAL(toy_free))
+    FUNCTION(free, "endbr64\n" USUAL(toy_free))
 #elif CASE == ADDS
-        FUNCTION(free, "sub $1,%rsi\nnop\nmov %rdi,%rax\nnop\njmp toy_free\n")
+    FUNCTION(free, "sub $1,%rsi\nnop\nmov %rdi,%rax\nnop\njmp toy_free\n")
 #elif CASE == FLAGS
-        FUNCTION(free, "test %rdi,%rdi\nmov %rdi,%rax\nje 1f\njmp toy_free\n1: ret\n")
+    FUNCTION(free, "test %rdi,%rdi\nmov %rdi,%rax\nje 1f\njmp toy_free\n1: ret\n")
 #elif CASE == COPIED || CASE == OWN_COPY
-        FUNCTION(free, "test %rdi,%rdi\nmov %rdi,%rax\nnop\nje 1f\njmp free.part.0\n1: ret\n")
-            NAMED("free.part.0", USUAL(toy_free))
+    FUNCTION(free, "test %rdi,%rdi\nmov %rdi,%rax\nnop\nje 1f\njmp free.part.0\n1: ret\n")
+        NAMED("free.part.0", USUAL(toy_free))
 #elif CASE == HEAPS
-        FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(mi_malloc, USUAL(toy_malloc)) ".p2align 4\n" FUNCTION(
-            mi_heap_destroy,
-            "push %rbx\nmov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\nret\n") ".p2align 4\n" FUNCTION(mi_free,
-                                                                                                USUAL(toy_free))
+    FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(mi_malloc, USUAL(toy_malloc)) ".p2align 4\n" FUNCTION(
+        mi_heap_destroy,
+        "push %rbx\nmov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\nret\n") ".p2align 4\n" FUNCTION(mi_free, USUAL(toy_free))
 #elif CASE == CONTROLS || CASE == RESETS || CASE == RESETS_MIB
-        FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(mallctl, USUAL(toy_mallctl)) ".p2align 4\n" FUNCTION(
-            mallctlnametomib, USUAL(toy_mallctlnametomib)) ".p2align 4\n" FUNCTION(mallctlbymib,
-                                                                                   USUAL(toy_mallctlbymib))
+    FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(mallctl, USUAL(toy_mallctl)) ".p2align 4\n" FUNCTION(
+        mallctlnametomib, USUAL(toy_mallctlnametomib)) ".p2align 4\n" FUNCTION(mallctlbymib, USUAL(toy_mallctlbymib))
 #elif CASE == UNNAMED
-        FUNCTION(free, ".byte 0xe9\n.long inner_free-.-4\n") ".p2align 4\n" FUNCTION(inner_free, USUAL(toy_free))
+    FUNCTION(free, ".byte 0xe9\n.long inner_free-.-4\n") ".p2align 4\n" FUNCTION(inner_free, USUAL(toy_free))
 #elif CASE == COPIES
-        FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(strdup, USUAL(toy_strdup)) ".p2align 4\n" FUNCTION(
-            strndup, USUAL(toy_strndup)) ".p2align 4\n" FUNCTION(realpath, USUAL(toy_realpath))
+    FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(strdup, USUAL(toy_strdup)) ".p2align 4\n" FUNCTION(
+        strndup, USUAL(toy_strndup)) ".p2align 4\n" FUNCTION(realpath, USUAL(toy_realpath))
 #elif CASE == KEEPS
-        FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(
-            strdup, "push %rbx\nmov %rdi,%rbx\nmov $16,%edi\npop %rbx\njmp toy_malloc\n")
+    FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(
+        strdup, "push %rbx\nmov %rdi,%rbx\nmov $16,%edi\npop %rbx\njmp toy_malloc\n")
 #elif CASE == FAMILY
-        FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(sn_rust_alloc, USUAL(toy_malloc))
+    FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(sn_rust_alloc, USUAL(toy_malloc))
 #elif CASE == TWO_RESULTS
-        FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(
-            __size_returning_new,
-            "push %rbx\nmov %rdi,%rbx\nmov %rbx,%rdi\ncall toy_malloc\nmov $1008,%edx\npop %rbx\nret\n")
+    FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(
+        __size_returning_new,
+        "push %rbx\nmov %rdi,%rbx\nmov %rbx,%rdi\ncall toy_malloc\nmov $1008,%edx\npop %rbx\nret\n")
 #else
-        FUNCTION(free, USUAL(toy_free))
+    FUNCTION(free, USUAL(toy_free))
 #endif
 #if CASE == HIDDEN
-            HIDE(malloc) HIDE(calloc) HIDE(realloc) HIDE(free)
+        HIDE(malloc) HIDE(calloc) HIDE(realloc) HIDE(free)
 #endif
 );
 #endif
