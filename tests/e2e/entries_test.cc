@@ -701,6 +701,30 @@ INSTANTIATE_TEST_SUITE_P(All, LinkedCalls,
                                            "googletcmalloc"),
                          [](const auto& info) { return std::string(info.param); });
 
+// jemalloc with prefixed names, as redis and Rust crates build it: redirected by default, beside glibc's malloc.
+class PrefixedCalls : public Profiled, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(PrefixedCalls, AreRecordedToTheByte) {
+  const std::string program = std::string("prefixed_calls_") + GetParam();
+  if (!std::filesystem::exists(ProgramPath(program))) GTEST_SKIP() << "needs libjemalloc.a";
+  for (const char* interval : {"300", "1"}) {
+    std::filesystem::remove_all(out());
+    const RunResult run = RunAs(Launch::kPreload, {program}, {{"heap-interval", interval}, {"snapshot-every", "0"}});
+    ASSERT_TRUE(run.exited(0)) << interval << run.Describe();
+    if (interval[0] == '1') ExpectKnownHeap(run.out);
+  }
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  const std::string all = "functions of the executable's allocator are redirected at their entry";
+  EXPECT_THAT(heap[0].Comment("allocator").value_or(""), HasSubstr(all));
+  EXPECT_EQ(heap[0].Comment("incomplete"), std::nullopt);
+  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath(program)}).out,
+              AllOf(HasSubstr("ok    allocator   " + program + " has jemalloc linked in; all "), HasSubstr(all)));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PrefixedCalls, ::testing::Values("je_", "_rjem_"),
+                         [](const auto& info) { return info.param[0] == '_' ? "rjem" : "je"; });
+
 // One program for each condition.
 class EntryCases : public Profiled {
  protected:
