@@ -7,12 +7,16 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <regex>
 
 #include "tests/support/old_glibc.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr uint64_t kPage = 4096;
 uint64_t PageUp(uint64_t value) { return (value + kPage - 1) / kPage * kPage; }
@@ -115,9 +119,12 @@ class Rearranged : public Profiled {
     }
     return "";
   }
-  std::string Bolted(const std::string& bolt, const std::string& name) {
+  std::string Bolted(const std::string& bolt, const std::string& name,
+                     const std::vector<std::string>& options = {"-lite=0"}) {
     const std::string to = folder() + "/bolted_" + name;
-    const RunResult run = Execute({.argv = {bolt, ProgramPath(name), "-o", to, "-lite=0", "-reorder-blocks=ext-tsp"}});
+    std::vector<std::string> argv = {bolt, ProgramPath(name), "-o", to, "-reorder-blocks=ext-tsp"};
+    argv.insert(argv.end(), options.begin(), options.end());
+    const RunResult run = Execute({.argv = argv});
     EXPECT_TRUE(run.exited(0)) << run.Describe();
     return to;
   }
@@ -224,6 +231,31 @@ TEST_F(Rearranged, BoltedFilesAreWalked) {
   }
 }
 
+// The cold part of a function has a symbol of its own, and functions without a profile stay where they were, in a section
+// .bolt.org.text. Two branches and the start of `splits` are in the profile.
+TEST_F(Rearranged, AFunctionThatBoltHasSplitIsOne) {
+  const std::string bolt = Bolt();
+  if (bolt.empty()) GTEST_SKIP() << "needs llvm-bolt";
+  const std::string profile = folder() + "/splits.fdata";
+  WriteFile(profile,
+            "0 [unknown] 0 1 splits 0 0 1000\n1 splits 12 1 hot_allocates 0 0 1000\n1 splits 17 1 splits 23 0 1000\n");
+  const std::string program =
+      Bolted(bolt, "split_by_bolt", {"-data=" + profile, "-split-functions", "-split-all-cold", "-lite=1"});
+  ASSERT_THAT(Execute({.argv = {"nm", program}}).out, HasSubstr(" t splits.cold.0\n"));
+  ASSERT_THAT(Execute({.argv = {"readelf", "-SW", program}}).out, HasSubstr(" .bolt.org.text "));
+  const RunResult run = RunAndSettle(CommandFor(Launch::kPreload, {program}, {{"heap-interval", "1"}}));
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  ExpectKnownHeap(run.out);
+  const RunResult peek = RunTool({"peek", "splits", out()});
+  for (const char* line : {"\n *900B +100% +stays\n", "900B +[0-9.]+% +splits ", "800B +[0-9.]+% +hot_allocates",
+                           "100B +[0-9.]+% +cold_allocates"})
+    EXPECT_TRUE(std::regex_search(peek.out, std::regex(line))) << line << peek.Describe();
+  EXPECT_THAT(peek.out, Not(HasSubstr(".cold")));
+  for (const Decoded& heap : NewestHeap()) {
+    for (const DecodedSample& sample : heap.samples) EXPECT_TRUE(sample.Has("main")) << heap.Summary();
+  }
+}
+
 // patchelf moves the program headers, the names and the dynamic section.
 TEST_F(Rearranged, FilesOfPatchelfAreWalked) {
   if (!Execute({.argv = {"patchelf", "--version"}}).exited(0)) GTEST_SKIP() << "needs patchelf";
@@ -266,11 +298,11 @@ class RearrangedAllocators : public Rearranged {
       ASSERT_TRUE(run.exited(0)) << run.Describe();
       ExpectKnownHeap(run.out);
       for (const Decoded& heap : NewestHeap())
-        EXPECT_THAT(heap.Comment("allocator").value_or(""), ::testing::HasSubstr("all 7 functions")) << program;
+        EXPECT_THAT(heap.Comment("allocator").value_or(""), HasSubstr("all 7 functions")) << program;
       Command doctor;
       doctor.argv = {Tool(), "doctor", "--", program};
       doctor.env["HOLDFAST_ENTRIES"] = "yes";
-      EXPECT_THAT(Execute(doctor).out, ::testing::HasSubstr("all 7 functions")) << program;
+      EXPECT_THAT(Execute(doctor).out, HasSubstr("all 7 functions")) << program;
       std::filesystem::remove_all(out());
     }
   }
