@@ -38,6 +38,14 @@ class DeepStacks : public Profiled {
     }
     return found;
   }
+
+  // Frames outside of the recursion of `recurses`, which depend on libc. 0: there is no such stack.
+  size_t FramesOutside() {
+    for (const DecodedSample& sample : Recursions(Run({"1"}, {{"heap-interval", "1"}}))) {
+      if (sample.Has("recurses") && sample.Has("main")) return sample.frames.size() - 1;
+    }
+    return 0;
+  }
 };
 
 // On every path that captures stacks: each allocation, with and without remembered walks, and samples.
@@ -74,12 +82,7 @@ INSTANTIATE_TEST_SUITE_P(All, DeepStacksOf, ::testing::Values("remembered", "wal
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_F(DeepStacks, WithTwoHundredAndFiftySixFramesNothingIsOmitted) {
-  // What lies outside of the recursion depends on libc.
-  const Decoded shallow = Run({"1"}, {{"heap-interval", "1"}});
-  size_t outside = 0;
-  for (const DecodedSample& sample : Recursions(shallow)) {
-    if (sample.Has("recurses") && sample.Has("main")) outside = sample.frames.size() - 1;
-  }
+  const size_t outside = FramesOutside();
   ASSERT_GT(outside, 0u);
   const auto frames_at = [&](size_t depth) {
     const Decoded heap = Run({std::to_string(depth - outside)}, {{"heap-interval", "1"}});
@@ -94,6 +97,17 @@ TEST_F(DeepStacks, WithTwoHundredAndFiftySixFramesNothingIsOmitted) {
   };
   EXPECT_EQ(frames_at(kMaxNesting), std::pair(kMaxNesting, false));
   EXPECT_EQ(frames_at(kMaxNesting + 1), std::pair(kInnermost + 1 + kOutermost, true));
+}
+
+TEST_F(DeepStacks, SixteenThousandFramesAreWalked) {
+  const size_t outside = FramesOutside();
+  ASSERT_GT(outside, 0u);
+  for (const size_t depth : {16384u, 16385u}) {
+    const Decoded heap = Run({std::to_string(depth - outside)}, {{"heap-interval", "1"}});
+    int whole = 0;
+    for (const DecodedSample& sample : Recursions(heap)) whole += sample.Has("recurses") && sample.Has("main");
+    EXPECT_EQ(whole, depth <= 16384 ? 1 : 0) << depth;
+  }
 }
 
 TEST_F(DeepStacks, BeyondWhatIsWalkedTheInnermostFramesRemain) {
