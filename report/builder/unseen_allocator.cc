@@ -22,13 +22,16 @@
 namespace holdfast {
 namespace {
 
-// The executable, as the process loaded it: its open file, or its path. Empty: not known.
-std::string PathOfExecutable(const LoadedFiles& files, const std::string& path, const std::string& build_id) {
+std::string PathOf(const FileDescriptor& file) {
+  return file.valid() ? fmt::format("/proc/self/fd/{}", file.get()) : "";
+}
+
+// The executable, as the process loaded it. Null: it is not open.
+const LoadedFile* ExecutableIn(const LoadedFiles& files, const std::string& path, const std::string& build_id) {
   for (const auto& [key, file] : files.all()) {
-    if (key.first == path && (build_id.empty() || key.second == build_id) && file->program.valid())
-      return fmt::format("/proc/self/fd/{}", file->program.get());
+    if (key.first == path && (build_id.empty() || key.second == build_id) && file->program.valid()) return file.get();
   }
-  return "";
+  return nullptr;
 }
 
 std::string DescribeUnseen(const std::string& path) {
@@ -55,9 +58,9 @@ std::string DescribeLibrary(const std::string& path, int fd) {
 
 // Returns describe(file), from an earlier call of the same function if there was one.
 template <typename Describe>
-const std::string& Remembered(const LoadedFiles::Key& key, Describe describe) {
+const auto& Remembered(const LoadedFiles::Key& key, Describe describe) {
   constexpr size_t kMaxKnown = 4096;
-  static std::map<LoadedFiles::Key, std::string> known;
+  static std::map<LoadedFiles::Key, decltype(describe())> known;
   if (known.size() >= kMaxKnown) known.clear();
   auto [found, is_new] = known.try_emplace(key);
   if (is_new) found->second = describe();
@@ -71,17 +74,21 @@ void AddUnseenAllocator(const LoadedFiles& files, Profile* profile) {
   const Profile::Mapping& program = profile->mappings[0];
   const LoadedFiles::Key executable(profile->strings[program.file], profile->strings[program.build_id]);
   std::vector<std::string> texts;
-  if (const std::string path = PathOfExecutable(files, executable.first, executable.second); !path.empty()) {
+  if (const LoadedFile* file = ExecutableIn(files, executable.first, executable.second); file != nullptr) {
+    const std::string path = PathOf(file->program);
     if (!profile->records().allocator.has_value())
       texts.push_back(Remembered(executable, [&path] { return DescribeUnseen(path); }));
+    texts.push_back(Remembered(executable, [&path] { return OwnMappingsText(path); }));
     if (auto& allocator = profile->mutable_records()->allocator; allocator.has_value() && allocator->is_seen) {
-      const std::string& inlined = Remembered(executable, [&path] { return InlinedAllocatorText(path); });
-      if (!inlined.empty() && allocator->incomplete.empty()) {
-        allocator->incomplete = inlined;
-        profile->AddComment("incomplete: " + inlined);
+      const InlinedAllocator& inlined =
+          Remembered(executable, [&path, file] { return InlinedAllocatorOf(path, "", PathOf(file->debug)); });
+      if (inlined.is_inlined && allocator->incomplete.empty()) {
+        allocator->incomplete = inlined.text;
+        profile->AddComment("incomplete: " + inlined.text);
+      } else if (!inlined.text.empty() && allocator->incomplete.empty()) {
+        texts.push_back(inlined.text);
       }
     }
-    texts.push_back(Remembered(executable, [&path] { return OwnMappingsText(path); }));
   }
   for (const auto& [key, file] : files.all()) {
     if (key.first == executable.first || !file->program.valid()) continue;

@@ -24,6 +24,7 @@
 #include "report/daemon/installation.h"
 #include "report/daemon/stalled_exporter.h"
 #include "report/names/elf/executable_kind.h"
+#include "report/names/elf/inlined_allocator.h"
 #include "report/names/elf/processors.h"
 #include "report/observe/table/entry_text.h"
 #include "report/observe/table/process_files.h"
@@ -190,8 +191,10 @@ void WhyProcessHasNoTable(const std::string& process, const std::vector<std::str
   }
 }
 
-// Returns whether the process recorded what became of an allocator in its executable.
-bool AboutLinkedAllocator(const TableSnapshot& snapshot, Findings* findings) {
+// Returns whether the process recorded what became of an allocator in its executable. `executable`: its path below `root`; "":
+// it cannot be read.
+bool AboutLinkedAllocator(const TableSnapshot& snapshot, const std::string& executable, const std::string& root,
+                          Findings* findings) {
   const EntryOutcome outcome = EntryOutcomeOf(snapshot);
   if (!outcome.has_allocator()) return false;
   const std::string incomplete = WhyIncomplete(snapshot);
@@ -200,7 +203,9 @@ bool AboutLinkedAllocator(const TableSnapshot& snapshot, Findings* findings) {
   } else if (!incomplete.empty()) {
     findings->No("allocator", fmt::format("the heap profile is incomplete: {}", incomplete));
   } else if (outcome.is_redirected()) {
-    findings->Ok("allocator", EntryText(outcome));
+    const InlinedAllocator inlined = executable.empty() ? InlinedAllocator() : InlinedAllocatorOf(executable, root);
+    inlined.text.empty() ? findings->Ok("allocator", EntryText(outcome))
+                         : findings->Note("allocator", fmt::format("{}; {}", EntryText(outcome), inlined.text));
   } else if (MayPassOn(outcome)) {
     findings->Note("allocator", EntryText(outcome));
   } else {
@@ -209,7 +214,8 @@ bool AboutLinkedAllocator(const TableSnapshot& snapshot, Findings* findings) {
   return true;
 }
 
-TableOnAllocator AboutTable(const ProcessTable& process, Findings* findings) {
+TableOnAllocator AboutTable(const ProcessTable& process, const std::string& executable, const std::string& root,
+                            Findings* findings) {
   const absl::StatusOr<TableSnapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) {
     findings->No("recording", fmt::format("its table {}/{} is damaged ({})", process.folder, process.table.name(),
@@ -291,7 +297,7 @@ TableOnAllocator AboutTable(const ProcessTable& process, Findings* findings) {
                                        IsDetached(process.table)
                                            ? "; since the detach, calls do not come through the library"
                                            : "; and " + ExpectedOverhead(EntryOutcomeOf(*snapshot).is_redirected())));
-  if (AboutLinkedAllocator(*snapshot, findings)) return TableOnAllocator::kDescribes;
+  if (AboutLinkedAllocator(*snapshot, executable, root, findings)) return TableOnAllocator::kDescribes;
   return heap == 0 || IsDetached(process.table) ? TableOnAllocator::kNothing : TableOnAllocator::kHasNone;
 }
 
@@ -320,7 +326,7 @@ int AboutEmulated(pid_t pid, const std::string& emulator, const std::vector<std:
     return kCouldNot;
   }
   Findings findings;
-  AboutTable(*table, &findings);
+  AboutTable(*table, "", "", &findings);
   DescribeKernel("self", &findings);
   std::cout << fmt::format("pid {}\n", pid) << findings.Text();
   return Finished(findings.any_no() ? kFinding : kFine);
@@ -343,6 +349,7 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
                         : "The kernel shows it only to root (prctl PR_SET_DUMPABLE). Run holdfast doctor as root."));
     return kCouldNot;
   }
+  const std::string files = access((root + objects[0]).c_str(), R_OK) == 0 ? root : "";
   Findings findings;
   TableOnAllocator on_allocator = TableOnAllocator::kNothing;
   AttachState attachment = AttachState::kNone;
@@ -351,13 +358,12 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   if (!is_bound) {
     WhyNotLoaded(pid, root, objects, &findings);
   } else if (const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders); table.ok()) {
-    on_allocator = AboutTable(*table, &findings);
+    on_allocator = AboutTable(*table, files + objects[0], files, &findings);
     if (IsAttached(table->table))
       attachment = IsDetached(table->table) ? AttachState::kDetached : AttachState::kAttached;
   } else {
     WhyProcessHasNoTable(process, objects, &findings);
   }
-  const std::string files = access((root + objects[0]).c_str(), R_OK) == 0 ? root : "";
   DescribeObjects(objects, files, library, is_bound ? OpenMpUsersUnseen(pid, files) : std::set<std::string>(),
                   &findings, on_allocator, attachment);
   DescribeKernel(process, &findings);

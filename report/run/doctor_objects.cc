@@ -26,7 +26,6 @@
 #include "report/names/elf/elf_file.h"
 #include "report/names/elf/executable_kind.h"
 #include "report/names/elf/import_slots.h"
-#include "report/names/elf/inlined_allocator.h"
 #include "report/names/elf/own_mappings.h"
 #include "report/names/elf/private_allocator.h"
 #include "report/names/elf/processors.h"
@@ -118,8 +117,7 @@ bool DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
   const LinkedAllocator linked =
       objects.empty() ? LinkedAllocator()
                       : LinkedAllocatorOf(root + objects[0].path, objects[0].file, EntriesWanted(), root);
-  const bool is_described = table == TableOnAllocator::kDescribes;
-  if (linked.is_there && !is_described) {
+  if (linked.is_there && table != TableOnAllocator::kDescribes) {
     if (linked.is_seen && linked.is_redirected && table == TableOnAllocator::kHasNone) {
       findings->No(
           "allocator",
@@ -131,10 +129,6 @@ bool DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
     } else {
       linked.may_lack ? findings->Note("allocator", linked.text) : findings->Ok("allocator", linked.text);
     }
-  }
-  if (linked.is_there && is_described) {
-    if (const std::string inlined = InlinedAllocatorText(root + objects[0].path); !inlined.empty())
-      findings->Note("allocator", inlined);
   }
   std::string from;
   for (const Object& object : objects) {

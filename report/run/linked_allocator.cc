@@ -239,9 +239,10 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
     allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
     allocator.may_lack = outcome.lacks_names();
     if (allocator.may_lack) allocator.text += "; " + WhyIncomplete(outcome);
-    if (const std::string inlined = InlinedAllocatorText(path); !inlined.empty()) {
+    if (const InlinedAllocator inlined = InlinedAllocatorOf(path, root);
+        inlined.is_inlined || (!allocator.may_lack && !inlined.text.empty())) {
       allocator.may_lack = true;
-      allocator.text += "; " + inlined;
+      allocator.text += "; " + inlined.text;
     }
   } else if (outcome.has_allocator()) {
     allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));

@@ -446,6 +446,8 @@ INSTANTIATE_TEST_SUITE_P(
         State{"entry_cases_uncalled", "yes", "is inlined into functions of the program (-flto)",
               "is inlined into functions of the program (-flto)", 0},
         State{"entry_cases_heaps", "yes", kAllFour, "frees many blocks at once", 0},
+        State{"linked_calls_tcmalloc_stripped", "auto", "cannot tell whether the executable's allocator is inlined",
+              "cannot tell whether the executable's allocator is inlined", 0},
         State{"linked_calls_jemalloc_stripped", "auto", "install its debug file", "install its debug file", 0}),
     [](const auto& info) { return std::string(info.param.program); });
 
@@ -602,20 +604,27 @@ TEST_P(LinkedCalls, ChangeNothingAtAnyInterval) {
   }
 }
 
-TEST_P(LinkedCalls, DoctorSaysThatAllAreRedirected) {
+TEST_P(LinkedCalls, DoctorSaysThatAllAreRedirectedOrThatItCannotTell) {
   if (!IsThere()) GTEST_SKIP() << "that archive is not installed";
   for (const char* form : {"full", "stripped"}) {
     const RunResult r = RunTool({"doctor", "--", ProgramPath(program(form))});
-    // Without names it cannot be known whether the program calls other functions of jemalloc or mimalloc.
+    // Without names it cannot be known whether the program calls other functions of jemalloc or mimalloc, and whether it has
+    // parts of the others in its own functions.
     const std::string built_as = GetParam();
     const std::string allocator = built_as == "mimalloc3"        ? "mimalloc"
                                   : built_as == "googletcmalloc" ? "tcmalloc"
                                                                  : built_as;
-    const bool knows = std::string(form) == "full" || allocator == "tcmalloc" || built_as == "snmalloc";
-    EXPECT_THAT(r.out, HasSubstr(std::string(knows ? "ok    " : "note  ") + "allocator   " + program(form) + " has " +
-                                 allocator + " linked in; all "));
+    const bool has_names = std::string(form) == "full",
+               has_operators = allocator == "tcmalloc" || allocator == "snmalloc";
+    EXPECT_THAT(r.out, HasSubstr(std::string(has_names ? "ok    " : "note  ") + "allocator   " + program(form) +
+                                 " has " + allocator + " linked in; all "));
     EXPECT_THAT(r.out, HasSubstr("functions of the executable's allocator are redirected at their entry"));
-    EXPECT_EQ(r.out.find("direct calls of the allocator's other functions") == std::string::npos, knows) << r.out;
+    EXPECT_EQ(r.out.find("direct calls of the allocator's other functions") != std::string::npos,
+              !has_names && !has_operators)
+        << r.out;
+    EXPECT_EQ(r.out.find("cannot tell whether the executable's allocator is inlined") != std::string::npos,
+              !has_names && has_operators)
+        << r.out;
     EXPECT_THAT(r.out, HasSubstr("expected: up to +12 instructions for malloc and free"));
   }
 }
@@ -748,8 +757,8 @@ class EntryCases : public Profiled {
     const std::vector<Decoded> heap = NewestHeap();
     ASSERT_EQ(heap.size(), 1u) << AllSummaries();
     ExpectKnownHeap(run.out);
-    EXPECT_EQ(heap[0].Comment("allocator"),
-              "all 4 functions of the executable's allocator are redirected at their entry");
+    EXPECT_THAT(heap[0].Comment("allocator").value_or(""),
+                HasSubstr("all 4 functions of the executable's allocator are redirected at their entry"));
   }
 };
 
@@ -775,8 +784,8 @@ TEST_F(EntryCases, TinyFunctionsAreRecordedToTheByte) {
     ExpectKnownHeap(run.out);
     const std::vector<Decoded> heap = NewestHeap();
     ASSERT_EQ(heap.size(), 1u) << AllSummaries();
-    EXPECT_EQ(heap[0].Comment("allocator"),
-              "all 9 functions of the executable's allocator are redirected at their entry");
+    EXPECT_THAT(heap[0].Comment("allocator").value_or(""),
+                HasSubstr("all 9 functions of the executable's allocator are redirected at their entry"));
   }
 }
 
@@ -791,8 +800,8 @@ TEST_F(EntryCases, FunctionsThatCopyATextAreRecordedToTheByte) {
     ExpectKnownHeap(run.out);
     const std::vector<Decoded> heap = NewestHeap();
     ASSERT_EQ(heap.size(), 1u) << AllSummaries();
-    EXPECT_EQ(heap[0].Comment("allocator"),
-              "all 7 functions of the executable's allocator are redirected at their entry");
+    EXPECT_THAT(heap[0].Comment("allocator").value_or(""),
+                HasSubstr("all 7 functions of the executable's allocator are redirected at their entry"));
   }
 }
 
@@ -803,8 +812,8 @@ TEST_F(EntryCases, CallsThatJumpToAnotherEntryCountOnce) {
   ExpectKnownHeap(every.out);
   const std::vector<Decoded> exact = NewestHeap();
   ASSERT_EQ(exact.size(), 1u) << AllSummaries();
-  EXPECT_EQ(exact[0].Comment("allocator"),
-            "all 8 functions of the executable's allocator are redirected at their entry");
+  EXPECT_THAT(exact[0].Comment("allocator").value_or(""),
+              HasSubstr("all 8 functions of the executable's allocator are redirected at their entry"));
   std::filesystem::remove_all(out());
   const RunResult run = RunCase("short_jumps", "1000");
   ASSERT_TRUE(run.exited(0)) << run.Describe();
@@ -834,8 +843,8 @@ TEST_F(EntryCases, RegistersThatTheCallerKeepStay) {
     ExpectKnownHeap(run.out);
     const std::vector<Decoded> heap = NewestHeap();
     ASSERT_EQ(heap.size(), 1u) << AllSummaries();
-    EXPECT_EQ(heap[0].Comment("allocator"),
-              "all 5 functions of the executable's allocator are redirected at their entry");
+    EXPECT_THAT(heap[0].Comment("allocator").value_or(""),
+                HasSubstr("all 5 functions of the executable's allocator are redirected at their entry"));
     EXPECT_EQ(heap[0].SumLeaf("changed_registers").at("alloc_objects"), 1000);
   }
 }
@@ -849,7 +858,8 @@ TEST_F(EntryCases, ChildrenOfForkAndExecAreRecordedToo) {
   int forked = 0;
   for (const Decoded& one : heap) {
     forked += one.Comment("forked from pid").has_value();
-    EXPECT_EQ(one.Comment("allocator"), "all 4 functions of the executable's allocator are redirected at their entry");
+    EXPECT_THAT(one.Comment("allocator").value_or(""),
+                HasSubstr("all 4 functions of the executable's allocator are redirected at their entry"));
     EXPECT_EQ(one.SumLeaf("kept"),
               (Values{{"alloc_objects", 100}, {"alloc_space", 10000}, {"inuse_objects", 100}, {"inuse_space", 10000}}));
     EXPECT_EQ(one.SumLeaf("passing"),
@@ -949,8 +959,8 @@ TEST_F(EntryCases, AThreadFromAnotherConstructorComesAfterTheRedirection) {
   const std::vector<Decoded> heap = NewestHeap();
   ASSERT_EQ(heap.size(), 1u) << AllSummaries();
   ExpectKnownHeap(run.out);
-  EXPECT_EQ(heap[0].Comment("allocator"),
-            "all 4 functions of the executable's allocator are redirected at their entry");
+  EXPECT_THAT(heap[0].Comment("allocator").value_or(""),
+              HasSubstr("all 4 functions of the executable's allocator are redirected at their entry"));
 }
 
 // Returns the address of a function in a program's file.
@@ -1084,9 +1094,8 @@ TEST_F(EntryCases, AnAllocatorUnderOtherNamesIsRedirectedByDefault) {
   ASSERT_TRUE(run.exited(0)) << run.Describe();
   ExpectKnownHeap(run.out);
   const RunResult doctor = RunTool({"doctor", "--", ProgramPath("entry_cases_crate")});
-  EXPECT_THAT(doctor.out,
-              HasSubstr("ok    allocator   entry_cases_crate has an allocator linked in; all 4 functions of the "
-                        "executable's allocator are redirected at their entry"));
+  EXPECT_THAT(doctor.out, HasSubstr("allocator   entry_cases_crate has an allocator linked in; all 4 functions of the "
+                                    "executable's allocator are redirected at their entry"));
 }
 
 // GNU ld counts no imports in the hash table of an executable that exports nothing, and hashes functions of others
@@ -1107,7 +1116,7 @@ TEST_F(EntryCases, AnAllocatorAmongManyNamesIsRedirectedByDefault) {
   ASSERT_TRUE(run.exited(0)) << run.Describe();
   ExpectKnownHeap(run.out);
   EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("entry_cases_of_many")}).out,
-              HasSubstr("ok    allocator   entry_cases_of_many has an allocator linked in; all 4 functions of the "
+              HasSubstr("allocator   entry_cases_of_many has an allocator linked in; all 4 functions of the "
                         "executable's allocator are redirected at their entry"));
 }
 
@@ -1322,17 +1331,52 @@ TEST_F(EntryCases, AnAllocatorThatIsInlinedEverywhereMakesTheProfileIncomplete) 
   const RunResult leaks = RunTool({"leaks", out()});
   EXPECT_TRUE(leaks.exited(4)) << leaks.Describe();
   EXPECT_THAT(leaks.err, HasSubstr("cannot tell what grows"));
-  // The same with the name in gperftools' tcmalloc.
+}
+
+// Redirected functions say nothing of an allocator's parts in other functions. Its slow part does, by its name.
+TEST_F(EntryCases, TheSlowPartTellsWhetherAnAllocatorIsInlined) {
   const std::string program = folder() + "/program";
-  ASSERT_EQ(Execute({.argv = {"objcopy", "--redefine-sym",
-                              "_mi_malloc_generic=_ZN8tcmalloc11ThreadCache21FetchFromCentralCacheEjiPFPvmE",
-                              ProgramPath("entry_cases_uncalled"), program}})
-                .status,
-            0);
-  Command doctor;
-  doctor.argv = {Tool(), "doctor", "--", program};
-  doctor.env["HOLDFAST_ENTRIES"] = "yes";
-  EXPECT_THAT(Execute(doctor).out, HasSubstr("is inlined into functions of the program (-flto)"));
+  const auto is_said = [&](const std::string& form, const std::string& name, const std::string& text) {
+    // Of the allocator are also the functions that its calloc and realloc lead to.
+    ASSERT_EQ(Execute({.argv = {"objcopy", "--redefine-sym", "_mi_malloc_generic=" + name, "--redefine-sym",
+                                "toy_calloc=_mi_calloc", "--redefine-sym", "toy_realloc=_mi_realloc", ProgramPath(form),
+                                program}})
+                  .status,
+              0);
+    Command doctor;
+    doctor.argv = {Tool(), "doctor", "--", program};
+    doctor.env["HOLDFAST_ENTRIES"] = "yes";
+    EXPECT_THAT(Execute(doctor).out, HasSubstr(text)) << form << " " << name;
+  };
+  // Of gperftools, google/tcmalloc and snmalloc.
+  for (const char* name : {"_ZN8tcmalloc11ThreadCache21FetchFromCentralCacheEjiPFPvmE",
+                           "_ZN8tcmalloc17tcmalloc_internalL16slow_alloc_smallINS0_14TCMallocPolicyEEEvmjT_",
+                           "_ZN8snmalloc13CoreAllocatorINS_6ConfigEE11small_allocILNS_7ZeroMemE0EEEvm"}) {
+    is_said("entry_cases_uncalled", name, "is inlined into functions of the program (-flto)");
+    is_said("entry_cases_ordinary", name, "ok    allocator   program has an allocator linked in; all 4 functions");
+  }
+  is_said("entry_cases_uncalled", "other_slow_part", "cannot tell whether the executable's allocator is inlined");
+}
+
+// The names may be in a debug file.
+TEST_F(EntryCases, ADebugFileTellsWhetherAnAllocatorIsInlined) {
+  const std::string program = folder() + "/program", debug = program + ".debug";
+  std::filesystem::copy_file(ProgramPath("entry_cases_uncalled"), program);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"objcopy", "--only-keep-debug", program, debug},
+        {"strip", program},
+        {"objcopy", "--add-gnu-debuglink=" + debug, program}})
+    ASSERT_EQ(Execute({.argv = words, .cwd = folder()}).status, 0) << words[0];
+  const auto run = [&](const std::string& text) {
+    EXPECT_THAT(
+        RunTool({"run", "--entries", "yes", "--heap-interval", "1", "--tables", tables(), "-o", out(), "--", program})
+            .err,
+        HasSubstr(text));
+    std::filesystem::remove_all(out());
+  };
+  run("incomplete: the executable's allocator is inlined into functions of the program (-flto)");
+  std::filesystem::remove(debug);
+  run("cannot tell whether the executable's allocator is inlined into functions of the program (-flto)");
 }
 
 }  // namespace

@@ -69,6 +69,7 @@
 #define COPIES 44       // strdup, strndup and realpath are its own
 #define TINY 43         // functions that are a jump of 2 bytes, or change their arguments first, or only lead on
 #define TWO_PAGES 45    // free is in another page, 0x800 bytes after its start
+#define ORDINARY 46     // as UNCALLED has the slow part, but the program calls malloc and free
 #define HAS_SHORT_JUMPS (CASE >= SHORT_JUMPS && CASE <= SHORT_TABLE)
 
 // ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first; larger ones for the dynamic linker ----
@@ -181,8 +182,10 @@ void TCMallocInternalDeleteSizedAligned(void* block, size_t bytes, size_t alignm
 #define ALLOCATE(bytes) BridgeTCMallocInternalNewAlignedNothrow(bytes, 16)
 #define RELEASE(block) TCMallocInternalDeleteSizedAligned(block, 200, 16)
 #else
-#if CASE == UNCALLED
+#if CASE == UNCALLED || CASE == ORDINARY
 __asm__(".globl _mi_malloc_generic\n.type _mi_malloc_generic,@function\n.set _mi_malloc_generic,toy_malloc\n");
+#endif
+#if CASE == UNCALLED
 #define ALLOCATE(bytes) toy_malloc(bytes)
 #define RELEASE(block) toy_free(block)
 #else
