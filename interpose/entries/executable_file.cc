@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <initializer_list>
+
 #include "sampler/arch/processor.h"
 #include "sampler/capture/module_path.h"
 #include "sampler/contract/build_id.h"

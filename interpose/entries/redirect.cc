@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include <initializer_list>
+
 #include "interpose/arch/entry_slow.h"
 #include "interpose/entries/code_patch.h"
 #include "interpose/entries/entry_calls.h"

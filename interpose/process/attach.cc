@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include <atomic>
+#include <initializer_list>
 
 #include "interpose/base/attached_imports.h"
 #include "interpose/base/readiness.h"

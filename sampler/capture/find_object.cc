@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 #include <iterator>
 
 #include "sampler/capture/module_reading.h"

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include <cstring>
+#include <initializer_list>
 
 #include "sampler/contract/syscalls.h"
 

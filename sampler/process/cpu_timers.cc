@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
 
 #include "sampler/arch/call_on_stack.h"
 #include "sampler/capture/added_code.h"

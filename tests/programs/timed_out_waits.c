@@ -1,6 +1,7 @@
 // Locks that are held while others wait for them and time out, each with its own call. The holder releases the lock after
 // the last waiter has given up.
 //     held NAME LEAST_NS MOST_NS    how long it was held while somebody waited, and how long it was held at all
+#define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>

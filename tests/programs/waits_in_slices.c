@@ -1,4 +1,5 @@
 // Threads that wait forever, in slices of 20 ms, each with its own call.
+#define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
