@@ -52,8 +52,10 @@ class FileImage {
       high = std::max(high, segment.p_vaddr + segment.p_filesz);
     }
     if (low >= high || high - low > kMaxImageBytes) return false;
-    bytes_.resize(high - low);
-    image_.bias = reinterpret_cast<uintptr_t>(bytes_.data()) - low;
+    // Addresses are in the same place of a page as in the process: a jump may not cross its end.
+    constexpr uintptr_t kPage = 4096;
+    bytes_.resize(high - low + 2 * kPage);
+    image_.bias = (reinterpret_cast<uintptr_t>(bytes_.data()) + kPage - low / kPage * kPage) / kPage * kPage;
     for (const Elf64_Phdr& segment : elf->segments()) {
       const uintptr_t start = image_.bias + segment.p_vaddr;
       if (segment.p_type == PT_GNU_EH_FRAME) image_.unwind_table = start;

@@ -151,7 +151,7 @@ static void AlternateOnOwnStack(void) {
   Alternate(stacks);
 }
 
-// Waits for input, and ends the process.
+// Waits for input, and ends the process. Clears the stack up to `end`: from the frames there, a walk may go on.
 __asm__(
     ".pushsection .text\n"
     ".type wait_without_tables, @function\n"
@@ -159,6 +159,11 @@ __asm__(
     "xor %ebp, %ebp\n"
     "push $0\n"
     "sub $64, %rsp\n"
+    "mov %rdi, %rcx\n"
+    "mov %rsp, %rdi\n"
+    "sub %rdi, %rcx\n"
+    "xor %eax, %eax\n"
+    "rep stosb\n"
     "xor %edi, %edi\n"
     "mov %rsp, %rsi\n"
     "mov $1, %edx\n"
@@ -169,7 +174,7 @@ __asm__(
     "syscall\n"  // exit_group
     ".size wait_without_tables, . - wait_without_tables\n"
     ".popsection\n");
-void wait_without_tables(void) __attribute__((visibility("hidden")));
+void wait_without_tables(char* end) __attribute__((visibility("hidden")));
 
 int main(int count, char** arguments) {
   const char* const how = count > 1 ? arguments[1] : "";
@@ -200,7 +205,7 @@ int main(int count, char** arguments) {
     }
   }
   puts("ready");
-  if (strcmp(how, "tables") == 0) wait_without_tables();
+  if (strcmp(how, "tables") == 0) wait_without_tables((char*)__builtin_frame_address(0) + 2 * sizeof(void*));
   struct pollfd input = {.fd = 0, .events = POLLIN};
   for (int i = 0; i < 300 && poll(&input, 1, 100) == 0; ++i) free(malloc(20000));
   return 0;
