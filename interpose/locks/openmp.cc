@@ -29,7 +29,7 @@ enum Name : int {
 #define HOLDFAST_OPENMP_BARRIER(name, wrapper) k_##name,
 #define HOLDFAST_OPENMP_TASK(name) k_##name,
 #define HOLDFAST_OPENMP_REAL(name) k_##name,
-#include "interpose/locks/openmp.inc"
+#include "sampler/contract/openmp.inc"
 #undef HOLDFAST_OPENMP
 #undef HOLDFAST_OPENMP_BARRIER
 #undef HOLDFAST_OPENMP_TASK
@@ -42,7 +42,7 @@ constexpr char kTexts[kNames][32] = {
 #define HOLDFAST_OPENMP_BARRIER(name, wrapper) #name,
 #define HOLDFAST_OPENMP_TASK(name) #name,
 #define HOLDFAST_OPENMP_REAL(name) #name,
-#include "interpose/locks/openmp.inc"
+#include "sampler/contract/openmp.inc"
 #undef HOLDFAST_OPENMP
 #undef HOLDFAST_OPENMP_BARRIER
 #undef HOLDFAST_OPENMP_TASK
@@ -280,7 +280,7 @@ void* const wrappers[kNames] = {
 #define HOLDFAST_OPENMP_BARRIER(name, wrapper) reinterpret_cast<void*>(&wrapper<k_##name>),
 #define HOLDFAST_OPENMP_TASK(name) nullptr,
 #define HOLDFAST_OPENMP_REAL(name) nullptr,
-#include "interpose/locks/openmp.inc"
+#include "sampler/contract/openmp.inc"
 #undef HOLDFAST_OPENMP
 #undef HOLDFAST_OPENMP_BARRIER
 #undef HOLDFAST_OPENMP_TASK
@@ -292,7 +292,7 @@ constexpr bool kIsBarrier[kNames] = {
 #define HOLDFAST_OPENMP_BARRIER(name, wrapper) true,
 #define HOLDFAST_OPENMP_TASK(name) false,
 #define HOLDFAST_OPENMP_REAL(name) false,
-#include "interpose/locks/openmp.inc"
+#include "sampler/contract/openmp.inc"
 #undef HOLDFAST_OPENMP
 #undef HOLDFAST_OPENMP_BARRIER
 #undef HOLDFAST_OPENMP_TASK
@@ -303,7 +303,7 @@ constexpr bool kIsTask[kNames] = {
 #define HOLDFAST_OPENMP_BARRIER(name, wrapper) false,
 #define HOLDFAST_OPENMP_TASK(name) true,
 #define HOLDFAST_OPENMP_REAL(name) false,
-#include "interpose/locks/openmp.inc"
+#include "sampler/contract/openmp.inc"
 #undef HOLDFAST_OPENMP
 #undef HOLDFAST_OPENMP_BARRIER
 #undef HOLDFAST_OPENMP_TASK

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <span>
 #include <sstream>
 #include <string_view>
 
@@ -201,62 +200,97 @@ void DescribeSymbols(const std::vector<Object>& objects, const std::string& root
   }
 }
 
-// Calls of OpenMP's runtimes that the library replaces (interpose/locks/openmp.inc).
-constexpr std::string_view kOpenMpLocks[] = {
-    "GOMP_critical_start", "GOMP_critical_name_start",  "GOMP_atomic_start", "GOMP_ordered_start",
-    "__kmpc_critical",     "__kmpc_critical_with_hint", "__kmpc_ordered",    "omp_set_lock",
-    "omp_set_nest_lock"};
-constexpr std::string_view kOpenMpBarriers[] = {"GOMP_barrier", "GOMP_loop_end", "GOMP_sections_end", "__kmpc_barrier"};
+// What a call of OpenMP's runtimes means. Waits in the first two are seen.
+enum class OpenMpUse { kNone, kLock, kBarrier, kTask, kRegion, kDoacross };
 
-constexpr std::string_view kOpenMpRegions[] = {"GOMP_parallel", "__kmpc_fork_call"};
-constexpr std::string_view kOpenMpTasks[] = {
-    "GOMP_task",      "GOMP_taskloop", "GOMP_taskloop_ull", "__kmpc_omp_task", "__kmpc_omp_task_with_deps",
-    "__kmpc_taskloop"};
+struct OpenMpCall {
+  std::string_view name;
+  OpenMpUse use;
+};
+constexpr OpenMpCall kOpenMpCalls[] = {
+#define HOLDFAST_OPENMP(name, wrapper) {#name, OpenMpUse::kLock},
+#define HOLDFAST_OPENMP_BARRIER(name, wrapper) {#name, OpenMpUse::kBarrier},
+#define HOLDFAST_OPENMP_TASK(name) {#name, OpenMpUse::kTask},
+#define HOLDFAST_OPENMP_REAL(name) {#name, OpenMpUse::kNone},
+#include "sampler/contract/openmp.inc"
+#undef HOLDFAST_OPENMP
+#undef HOLDFAST_OPENMP_BARRIER
+#undef HOLDFAST_OPENMP_TASK
+#undef HOLDFAST_OPENMP_REAL
+    {"GOMP_doacross_wait", OpenMpUse::kDoacross},
+    {"GOMP_doacross_ull_wait", OpenMpUse::kDoacross},
+    {"__kmpc_doacross_wait", OpenMpUse::kDoacross},
+};
+// Compilers put the kind of a loop into the name: GOMP_parallel_loop_nonmonotonic_dynamic.
+constexpr std::string_view kOpenMpRegions[] = {"GOMP_parallel", "GOMP_teams_reg", "__kmpc_fork_"};
 
-constexpr std::string_view kOpenMpDoacross[] = {"GOMP_doacross_wait", "GOMP_doacross_ull_wait", "__kmpc_doacross_wait"};
-
-bool NeedsAny(const Object& object, std::span<const std::string_view> names) {
-  return std::any_of(names.begin(), names.end(),
-                     [&](std::string_view name) { return object.file.needs.contains(std::string(name)); });
+std::vector<std::string_view> OpenMpNames(OpenMpUse use) {
+  std::vector<std::string_view> names;
+  for (const OpenMpCall& call : kOpenMpCalls) {
+    if (call.use == use) names.push_back(call.name);
+  }
+  return names;
 }
 
-// Those calls, and what the library cannot see of OpenMP.
-void DescribeOpenMp(const std::vector<Object>& objects, const std::set<std::string>& unbound,
-                    std::vector<std::string>* seen, Findings* findings) {
-  bool has_runtime = false, has_locks = false, has_barriers = false, has_tasks = false, has_doacross = false,
-       uses = false;
-  std::vector<std::string> plugins;
-  for (const Object& object : objects) {
-    const bool is_runtime =
-        object.file.defines.contains("GOMP_barrier") || object.file.defines.contains("__kmpc_barrier");
-    has_runtime |= is_runtime;
-    if (is_runtime) continue;
-    if (unbound.contains(object.path)) {
-      plugins.emplace_back(BaseName(object.path));
-      continue;
-    }
-    uses |= NeedsAny(object, kOpenMpRegions);
-    has_locks |= NeedsAny(object, kOpenMpLocks);
-    has_barriers |= NeedsAny(object, kOpenMpBarriers);
-    has_tasks |= NeedsAny(object, kOpenMpTasks);
-    has_doacross |= NeedsAny(object, kOpenMpDoacross);
+std::set<OpenMpUse> OpenMpUsesOf(const Object& object) {
+  std::set<OpenMpUse> uses;
+  for (const OpenMpCall& call : kOpenMpCalls) {
+    if (object.file.needs.contains(std::string(call.name))) uses.insert(call.use);
   }
-  if (!has_runtime) return;
+  for (const std::string& name : object.file.needs) {
+    for (const std::string_view region : kOpenMpRegions) {
+      if (name.starts_with(region)) uses.insert(OpenMpUse::kRegion);
+    }
+  }
+  return uses;
+}
+
+// What the library sees of OpenMP, and what it cannot see.
+void DescribeOpenMp(const std::vector<Object>& objects, const std::set<std::string>& unbound, AttachState attachment,
+                    std::vector<std::string>* seen, Findings* findings) {
+  bool has_runtime = false;
+  std::set<OpenMpUse> uses;
+  std::vector<std::string> linked_in, plugins;
+  for (const Object& object : objects) {
+    const bool exports = object.file.defines.contains("GOMP_barrier") || object.file.defines.contains("__kmpc_barrier");
+    if (exports && &object != objects.data()) {
+      has_runtime = true;
+    } else if (object.file.has_openmp) {
+      linked_in.emplace_back(BaseName(object.path));
+    } else if (const std::set<OpenMpUse> own = OpenMpUsesOf(object); unbound.contains(object.path)) {
+      plugins.emplace_back(BaseName(object.path));
+    } else {
+      uses.insert(own.begin(), own.end());
+    }
+  }
+  if (!linked_in.empty()) {
+    findings->Note("locks",
+                   fmt::format("OpenMP: waits in {} are not seen: its runtime is linked in statically. Link it "
+                               "as a shared library (libgomp.so, libomp.so)",
+                               Listed(linked_in)));
+  }
+  uses.erase(OpenMpUse::kNone);
+  if (!has_runtime || (uses.empty() && plugins.empty())) return;
+  if (attachment != AttachState::kNone) {
+    findings->Note("locks", "OpenMP: waits in a program that was attached are not seen: start it with holdfast run");
+    return;
+  }
   if (!plugins.empty())
     findings->Note("locks", fmt::format("OpenMP: waits in {} are not seen: the program loaded it after its start "
                                         "(LD_PRELOAD loads it at the start)",
                                         Listed(plugins)));
-  if (has_locks) seen->emplace_back("OpenMP's critical sections, locks and turns");
-  if (has_barriers && !has_tasks) seen->emplace_back("OpenMP's barriers");
+  const bool has_tasks = uses.contains(OpenMpUse::kTask);
+  if (uses.contains(OpenMpUse::kLock)) seen->emplace_back("OpenMP's critical sections, locks and turns");
+  if (uses.contains(OpenMpUse::kBarrier) && !has_tasks) seen->emplace_back("OpenMP's barriers");
   std::vector<std::string> unseen;
   if (has_tasks) unseen.insert(unseen.end(), {"for tasks", "at barriers, where threads run tasks"});
-  if (uses) unseen.emplace_back("at the end of parallel regions");
-  if (has_doacross) unseen.emplace_back("in doacross loops");
+  if (uses.contains(OpenMpUse::kRegion)) unseen.emplace_back("at the end of parallel regions");
+  if (uses.contains(OpenMpUse::kDoacross)) unseen.emplace_back("in doacross loops");
   if (!unseen.empty()) findings->Note("locks", fmt::format("OpenMP: waits {} are not seen", fmt::join(unseen, ", ")));
 }
 
 void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& library,
-                   const std::set<std::string>& unbound, Findings* findings) {
+                   const std::set<std::string>& unbound, AttachState attachment, Findings* findings) {
   std::vector<std::string> seen, unseen;
   for (const auto& [kind, functions] : WaitingFunctions()) {
     bool used = false, covered = true;
@@ -270,7 +304,7 @@ void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& libra
     }
     if (used) (covered ? seen : unseen).push_back(kind);
   }
-  DescribeOpenMp(objects, unbound, &seen, findings);
+  DescribeOpenMp(objects, unbound, attachment, &seen, findings);
   if (!seen.empty()) findings->Ok("locks", fmt::format("waits that are seen: {}", Listed(seen, 20)));
   if (!unseen.empty()) findings->Note("locks", fmt::format("waits that are not seen: {}", Listed(unseen, 20)));
   std::vector<std::string_view> spinning;
@@ -347,7 +381,7 @@ bool DescribeObjects(const std::vector<std::string>& paths, const std::string& r
   const bool is_redirected = DescribeAllocator(objects, root, table, attachment, findings);
   DescribeMappings(objects, root, findings);
   DescribeRuntime(objects, findings);
-  DescribeLocks(objects, own.ok() ? *own : DynamicNames(), unbound, findings);
+  DescribeLocks(objects, own.ok() ? *own : DynamicNames(), unbound, attachment, findings);
   DescribeExceptions(objects, attachment, findings);
   DescribeDeepPlugins(objects, root, findings);
   DescribeSymbols(objects, root, findings);
@@ -424,13 +458,22 @@ void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std
 }
 
 std::set<std::string> OpenMpUsersUnseen(int pid, const std::string& root) {
-  std::vector<std::string_view> names(std::begin(kOpenMpLocks), std::end(kOpenMpLocks));
-  names.insert(names.end(), std::begin(kOpenMpBarriers), std::end(kOpenMpBarriers));
   const std::vector<Mapped> modules = MappedModules(pid);
   const ProcessMemory memory(pid);
   std::set<std::string> unseen;
+  // libgomp, libomp, libiomp5, as the library looks for them.
+  if (std::none_of(modules.begin(), modules.end(),
+                   [](const Mapped& module) { return module.path.find("omp") != std::string::npos; }))
+    return unseen;
+  bool has_tasks = false;
+  const auto leads_to = [&](const Mapped& module, OpenMpUse use) {
+    return TargetsOfSlots(module, root, OpenMpNames(use), memory, modules);
+  };
+  for (const Mapped& module : modules) has_tasks = has_tasks || !leads_to(module, OpenMpUse::kTask).empty();
   for (const Mapped& module : modules) {
-    const std::vector<std::string> targets = TargetsOfSlots(module, root, names, memory, modules);
+    std::vector<std::string> targets = leads_to(module, OpenMpUse::kLock);
+    // The library leaves the barriers of a program with tasks alone.
+    if (targets.empty() && !has_tasks) targets = leads_to(module, OpenMpUse::kBarrier);
     if (!targets.empty() && std::none_of(targets.begin(), targets.end(), IsHoldfastLibrary)) unseen.insert(module.path);
   }
   return unseen;

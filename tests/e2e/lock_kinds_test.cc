@@ -240,6 +240,42 @@ TEST_F(LockKinds, OpenMpsWaitsThatAreNotSeenAreNamed) {
               ::testing::HasSubstr("OpenMP's waits for tasks, at the end of parallel regions and in doacross loops"));
 }
 
+// Locks of Fortran, and regions with the kind of a loop in their names.
+TEST_F(LockKinds, OpenMpIsFoundByAllNamesOfItsCalls) {
+  if (access(ProgramPath("openmp_forms").c_str(), X_OK) != 0) GTEST_SKIP() << "needs OpenMP";
+  const RunResult doctor = RunTool({"doctor", "--", ProgramPath("openmp_forms")});
+  EXPECT_THAT(doctor.out,
+              ::testing::ContainsRegex("waits that are seen: .*OpenMP's critical sections, locks and turns"));
+  EXPECT_THAT(doctor.out, HasSubstr("OpenMP: waits at the end of parallel regions are not seen"));
+}
+
+TEST_F(LockKinds, DoctorSaysThatOpenMpOfAnArchiveIsNotSeen) {
+  const std::string program = ProgramPath("openmp_linked_in");
+  if (access(program.c_str(), X_OK) != 0) GTEST_SKIP() << "needs libgomp.a";
+  const RunResult doctor = RunTool({"doctor", "--", program});
+  EXPECT_THAT(doctor.out,
+              HasSubstr("OpenMP: waits in openmp_linked_in are not seen: its runtime is linked in statically"));
+  EXPECT_THAT(doctor.out, ::testing::Not(HasSubstr("OpenMP's")));
+}
+
+TEST_F(LockKinds, DoctorSaysThatOpenMpOfAnAttachedProgramIsNotSeen) {
+  if (access(ProgramPath("loads_openmp").c_str(), X_OK) != 0) GTEST_SKIP() << "needs OpenMP";
+  Running running(CommandFor(Launch::kBare, {"loads_openmp", ProgramPath("openmp_plugin.so")}));
+  ASSERT_TRUE(running.WaitForOutput("waits\n"));
+  const std::string pid = std::to_string(running.pid());
+  const RunResult attach = RunTool({"attach", pid, "--tables", tables(), "-o", out()});
+  if (attach.err.find("glibc is older than 2.35") != std::string::npos)
+    GTEST_SKIP() << "attach needs glibc 2.35 or newer";
+  ASSERT_TRUE(attach.exited(0)) << attach.Describe();
+  const RunResult doctor = RunTool({"doctor", pid, "--tables", tables()});
+  EXPECT_THAT(doctor.out,
+              HasSubstr("OpenMP: waits in a program that was attached are not seen: start it with holdfast run"));
+  EXPECT_THAT(doctor.out, ::testing::Not(HasSubstr("loaded it after its start")));
+  EXPECT_THAT(doctor.out, ::testing::Not(HasSubstr("OpenMP's")));
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 TEST_F(LockKinds, DoctorSaysThatOpenMpOfAPluginIsNotSeen) {
   if (access(ProgramPath("loads_openmp").c_str(), X_OK) != 0) GTEST_SKIP() << "needs OpenMP";
   Running running(CommandFor(Launch::kPreload, {"loads_openmp", ProgramPath("openmp_plugin.so")}));

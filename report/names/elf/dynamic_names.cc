@@ -74,6 +74,10 @@ void TakeSymbols(const ElfFile& elf, const Elf64_Shdr& section, DynamicNames* ob
       hidden->allocates = hidden->allocates || strcmp(name, "malloc") == 0;
       hidden->frees = hidden->frees || strcmp(name, "free") == 0;
     }
+    // What begins a team of threads.
+    const bool is_openmps = strncmp(name, "GOMP_parallel", strlen("GOMP_parallel")) == 0 ||
+                            strncmp(name, "__kmpc_fork_", strlen("__kmpc_fork_")) == 0;
+    if (is_openmps && symbol.st_shndx != SHN_UNDEF) object->has_openmp = true;
     const bool throws = strcmp(name, "__cxa_throw") == 0 || strcmp(name, "_Unwind_RaiseException") == 0;
     if (throws && !dynamic && symbol.st_shndx != SHN_UNDEF) object->throws_itself = true;
   }

@@ -24,8 +24,9 @@ struct DynamicNames {
   bool has_symtab = false;
   bool is_go = false;
   bool has_nims_heap = false;  // .symtab has the allocator of Nim, which -d:useMalloc leaves out
-  // Whether it calls what every allocator calls, as the library asks too (sampler/entries/entry_plan.h). If not, functions
-  // that are named like an allocator's pass their calls on.
+  bool has_openmp = false;     // it defines functions of an OpenMP runtime
+  // Whether it calls what every tested allocator calls, as the library asks too (sampler/entries/entry_plan.h). If not,
+  // functions that are named like an allocator's may pass their calls on.
   bool may_have_own_allocator() const;
   bool is_symbolic = false;  // linked with -Bsymbolic: its own definitions answer its own calls
 };
