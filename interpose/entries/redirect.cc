@@ -400,19 +400,25 @@ EntryOutcome RedirectBy(bool has_threads, Write write) {
     }
     return false;
   };
-  const bool passes_on = plain && PassesCallsOn(imports);
-  if (passes_on && process.options.entries != Entries::kYes) return {};
+  const bool may_pass_on = plain && MayPassCallsOn(imports);
+  if (may_pass_on && process.options.entries != Entries::kYes) return {EntryReason::kMayPassOn, kName_malloc + 1, 1};
   auto* work = static_cast<Work*>(MapAnonymous(sizeof(Work)));
   if (work == nullptr) return {};
   if (ImportsSpeakForAllocator(imports)) work->file.ExpectAllocator();
   Redirect(work, has_threads, write);
   EntryOutcome outcome = work->plan.outcome;
-  outcome.replaces_malloc = plain && !passes_on;
+  outcome.replaces_malloc = plain && !may_pass_on;
   work->file.Close();
   RawSyscall(SYS_munmap, work, sizeof(Work));
   // The short path of exact.h has samples that only the shadow map knows: stubs look at the filter.
   if (outcome.is_redirected() && process.options.heap_interval != 1) process.samples_need_counters = true;
   return outcome;
+}
+
+void NoteOutcome(const EntryOutcome& outcome) {
+  uint32_t flags = outcome.has_allocator() ? ToModuleFlags(outcome) : 0;
+  if (process.options.entries == Entries::kYes) flags |= kModuleWasSearched;
+  if (flags != 0) SetExecutableFlags(flags);
 }
 
 // ---- A library that was loaded late ----
@@ -456,7 +462,7 @@ void RedirectEntries(void (*before)()) {
     const SignalsBlocked blocked;
     return WriteAll(work);
   });
-  if (outcome.has_allocator()) SetExecutableFlags(ToModuleFlags(outcome));
+  NoteOutcome(outcome);
 }
 
 bool PrepareEntryPatches(EntryPatches* patches, EntryOutcome* outcome) {
@@ -471,8 +477,6 @@ bool PrepareEntryPatches(EntryPatches* patches, EntryOutcome* outcome) {
 
 bool AreAllWritten(const EntryPatches& patches) { return Have(patches, &EntryPatch::now); }
 bool AreAllUndone(const EntryPatches& patches) { return Have(patches, &EntryPatch::was); }
-void NoteEntryOutcome() {
-  if (prepared_outcome.has_allocator()) SetExecutableFlags(ToModuleFlags(prepared_outcome));
-}
+void NoteEntryOutcome() { NoteOutcome(prepared_outcome); }
 
 }  // namespace holdfast

@@ -14,6 +14,7 @@
 #include "report/names/symbolize/earlier_names.h"
 #include "report/names/symbolize/profile_symbolizer.h"
 #include "report/observe/memory/account_records.h"
+#include "report/observe/table/entry_text.h"
 #include "report/profile/pprof.h"
 #include "report/profile/typed_records.h"
 
@@ -286,7 +287,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(TableSnapshot ta
     if (!kind.is_wanted(state) || (occasion.lean && !kind.is_lean)) continue;
     Profile profile = kind.build(state);
     if (profile.samples.empty()) continue;
-    if (!occasion.lean) AddUnseenAllocator(modules_.files(), &profile);
+    if (!occasion.lean) AddUnseenAllocator(modules_.files(), WasSearched(snapshot), &profile);
     if (!adopted_) AdoptEarlierFiles(output, snapshot);
     const bool is_labelled = i == static_cast<int>(ProfileKind::kHeap) && !state.labelled_blocks.empty();
     if (kind.keeps_newest ? WasHigherBefore(known, profile)

@@ -34,14 +34,14 @@ const LoadedFile* ExecutableIn(const LoadedFiles& files, const std::string& path
   return nullptr;
 }
 
-std::string DescribeUnseen(const std::string& path) {
+std::string DescribeUnseen(const std::string& path, bool searched) {
   const absl::StatusOr<DynamicNames> names = ReadDynamicNames(path);
   if (!names.ok()) return "";
   if (names->has_hidden_malloc) return HiddenAllocatorText();
+  if (!names->own_allocator.empty() && !names->may_have_own_allocator())
+    return NamedLikeAllocatorText(names->own_allocator);
   if (!names->may_have_own_allocator()) return "";
-  if (!names->own_allocator.empty())
-    return fmt::format("the executable has an allocator of its own ({}), which is not seen. To see it: --entries yes",
-                       names->own_allocator);
+  if (!names->own_allocator.empty()) return UnseenAllocatorText(names->own_allocator, searched);
   const std::string allocator = AllocatorByText(path);
   return allocator.empty() ? "" : fmt::format("the executable has {}", LinkedWithoutNames(allocator, names->build_id));
 }
@@ -69,7 +69,7 @@ const auto& Remembered(const LoadedFiles::Key& key, Describe describe) {
 
 }  // namespace
 
-void AddUnseenAllocator(const LoadedFiles& files, Profile* profile) {
+void AddUnseenAllocator(const LoadedFiles& files, bool searched, Profile* profile) {
   if (profile->mappings.empty()) return;
   const Profile::Mapping& program = profile->mappings[0];
   const LoadedFiles::Key executable(profile->strings[program.file], profile->strings[program.build_id]);
@@ -77,7 +77,8 @@ void AddUnseenAllocator(const LoadedFiles& files, Profile* profile) {
   if (const LoadedFile* file = ExecutableIn(files, executable.first, executable.second); file != nullptr) {
     const std::string path = PathOf(file->program);
     if (!profile->records().allocator.has_value())
-      texts.push_back(Remembered(executable, [&path] { return DescribeUnseen(path); }));
+      texts.push_back(searched ? Remembered(executable, [&path] { return DescribeUnseen(path, true); })
+                               : Remembered(executable, [&path] { return DescribeUnseen(path, false); }));
     texts.push_back(Remembered(executable, [&path] { return OwnMappingsText(path); }));
     if (auto& allocator = profile->mutable_records()->allocator; allocator.has_value() && allocator->is_seen) {
       const InlinedAllocator& inlined =

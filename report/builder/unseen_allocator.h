@@ -11,8 +11,9 @@
 
 namespace holdfast {
 
-// Adds to the record and the comments `allocator`. `files`: of all modules in the process's table.
-void AddUnseenAllocator(const LoadedFiles& files, Profile* profile);
+// Adds to the record and the comments `allocator`. `files`: of all modules in the process's table. `searched`: what
+// WasSearched of that table returns (entry_text.h).
+void AddUnseenAllocator(const LoadedFiles& files, bool searched, Profile* profile);
 
 }  // namespace holdfast
 

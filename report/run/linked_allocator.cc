@@ -207,20 +207,15 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
       !names.may_name_allocator && by_text.empty() && !MayBeNamedElsewhere(path, root, names))
     return allocator;
   if (allocator.replaces_malloc && wanted != Entries::kYes &&
-      PassesCallsOn([&names](const char* name) { return names.needs.contains(name); })) {
-    allocator.is_there = allocator.is_seen = true;
-    allocator.text =
-        fmt::format("{} defines malloc and free itself, and has no memory of its own: calls that it passes on are seen",
-                    BaseName(path));
+      MayPassCallsOn([&names](const char* name) { return names.needs.contains(name); })) {
+    allocator.is_there = allocator.is_seen = allocator.may_lack = true;
+    allocator.text = EntryText({EntryReason::kMayPassOn, kName_malloc + 1, 1});
     return allocator;
   }
   if (!allocator.replaces_malloc && !names.has_hidden_malloc && !names.may_have_own_allocator()) {
     if (names.own_allocator.empty()) return allocator;
-    allocator.is_there = allocator.is_seen = true;
-    allocator.text = fmt::format(
-        "{} has functions named like an allocator's ({}), and no memory of its own: calls that "
-        "they pass on are seen",
-        BaseName(path), names.own_allocator);
+    allocator.is_there = allocator.is_seen = allocator.may_lack = true;
+    allocator.text = NamedLikeAllocatorText(names.own_allocator);
     return allocator;
   }
   const FileOutcome file = OutcomeFor(path, root, wanted, names);

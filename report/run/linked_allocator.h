@@ -17,7 +17,7 @@ struct LinkedAllocator {
   bool is_there = false;
   bool is_seen = false;           // all of it, unless the process finds a reason against it
   bool is_redirected = false;     // its functions are changed when it starts
-  bool may_lack = false;          // it is, but functions without names may not be
+  bool may_lack = false;          // it is, but functions without names, or with memory of their own, may not be
   bool replaces_malloc = false;   // the executable defines malloc and free themselves
   std::string text = {};          // what is seen, or what is not and what to do; one line
   std::string why_not_late = {};  // it is only redirected at the start; "": also in a program that runs

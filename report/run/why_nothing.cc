@@ -52,7 +52,8 @@ std::string WhyNoFile(const std::string& folder) {
 std::string AboutAllocatorIn(const std::string& path, Entries wanted) {
   const absl::StatusOr<DynamicNames> names = ReadDynamicNames(path);
   const LinkedAllocator linked = names.ok() ? LinkedAllocatorOf(path, *names, wanted) : LinkedAllocator();
-  return linked.is_there && !linked.is_seen ? linked.text + "." : "";
+  const bool lacks_some = !linked.is_seen || (linked.may_lack && !linked.is_redirected);
+  return linked.is_there && lacks_some ? linked.text + "." : "";
 }
 
 // Returns CheckProgram's reason not to profile a program, or names the unseen allocator in it, or "".

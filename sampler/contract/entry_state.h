@@ -45,8 +45,9 @@ enum class EntryReason : uint8_t {
   kCrossesPage,  // only in a program that has threads already
   kShortJump,
   kElsewhere,  // where the debug file has it
+  kMayPassOn,  // a malloc that may be the next one's caller, or an allocator
 };
-inline constexpr int kEntryReasonCount = 29;
+inline constexpr int kEntryReasonCount = 30;
 // After the name of the function, or of the allocator where no function is named.
 inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
     "",
@@ -78,6 +79,7 @@ inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
     "would have a jump across the end of a page, which cannot be written in one step",
     "has a jump of 2 bytes to one of these functions, which would count the call again",
     "is not where the debug file has it (BOLT keeps the build id)",
+    "",
 };
 
 // The outcome, as one word: Module::unloaded has room for it beside its own bits.

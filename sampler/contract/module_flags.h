@@ -19,6 +19,8 @@ inline constexpr uint32_t kModuleFreesMany = 8;
 // Malloc itself is the executable's, and has memory of its own: [heap] may be that allocator's and not the C library's.
 // Not set for an allocator under other names alone (je_malloc): the C library's malloc is in use beside it.
 inline constexpr uint32_t kModuleReplacesMalloc = 16;
+// The executable's, with --entries yes: every function on the list was looked for.
+inline constexpr uint32_t kModuleWasSearched = 32;
 // From bit 8 on: the executable's EntryOutcome (entry_state.h).
 
 }  // namespace holdfast

@@ -146,10 +146,11 @@ struct EntryPlan {
 
 // Whether the list has malloc and free of the executable's own.
 bool DefinesPlainNames(const SymbolList& symbols);
-// Whether a malloc of the executable passes its calls on to the next one, where they are seen: it can find that one, and
-// has no way to get memory itself. `imports` tells whether the executable imports a function.
+// Whether a malloc of the executable may pass its calls on to the next one, where they are seen: it can find that one, and
+// gets no memory from the kernel. But it may have a static pool, and call dlsym for something else: nobody can tell.
+// `imports` tells whether the executable imports a function.
 template <typename Imports>
-bool PassesCallsOn(Imports imports) {
+bool MayPassCallsOn(Imports imports) {
   return (imports("dlsym") || imports("__libc_malloc")) && !imports("mmap") && !imports("mmap64") && !imports("sbrk") &&
          !imports("brk") && !imports("syscall");
 }

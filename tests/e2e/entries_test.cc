@@ -46,18 +46,24 @@ TEST_F(LinkedAllocators, TheirBlocksAreFreedByNamesThatOnlyTheLibraryHas) {
   EXPECT_THAT(r.err, HasSubstr("the executable's allocator is not seen: --entries is no"));
 }
 
+constexpr char kCannotTell[] =
+    "whether they pass their calls on to another malloc, which is seen, or have memory of their own, which is not, "
+    "cannot be told";
+
 TEST_F(LinkedAllocators, AMallocThatPassesCallsOnIsSeenBelow) {
   const RunResult doctor = RunTool({"doctor", "--", ProgramPath("passes_malloc_on")});
-  EXPECT_THAT(doctor.out, HasSubstr("ok    allocator   passes_malloc_on defines malloc and free itself"));
+  EXPECT_TRUE(doctor.exited(0)) << doctor.Describe();
+  EXPECT_THAT(doctor.out, HasSubstr(std::string("note  allocator   the executable defines malloc and free itself: ") +
+                                    kCannotTell));
   EXPECT_THAT(doctor.out, HasSubstr("expected: +8 instructions for malloc and free"));
   EXPECT_THAT(doctor.out, Not(HasSubstr("not seen: the allocator")));
   const RunResult run = RunTool({"run", "--heap-interval", "1", "-o", out(), "--", ProgramPath("passes_malloc_on")});
   EXPECT_TRUE(run.exited(0)) << run.Describe();
-  EXPECT_THAT(run.err, Not(HasSubstr("not seen")));
+  EXPECT_THAT(run.err, Not(HasSubstr("allocator is not seen")));
   const std::vector<Decoded> heap = NewestHeap();
   ASSERT_EQ(heap.size(), 1u) << AllSummaries();
   EXPECT_GE(heap[0].Total().at("alloc_objects"), 100);
-  EXPECT_EQ(heap[0].Comment("allocator"), std::nullopt);
+  EXPECT_THAT(heap[0].Comment("allocator").value_or(""), HasSubstr(kCannotTell));
 }
 
 // Its blocks are counted where they arrive, and only there.
@@ -116,17 +122,35 @@ TEST_F(LinkedAllocators, TheirLocksAreNotThePrograms) {
   EXPECT_THAT(RunTool({"locks", out()}).out, Not(HasSubstr("allocators")));
 }
 
-// Doctor, the process and its profiles agree: without an allocator's calls to the kernel, such functions pass their calls on;
-// with them, nobody can tell.
+// It has dlsym and no way to map memory, as if it passed its calls on, and serves them from a static pool.
+TEST_F(LinkedAllocators, AMallocWithAPoolBesideDlsymIsNotCalledSeen) {
+  const std::string program = ProgramPath("own_malloc_dlsym");
+  const RunResult doctor = RunTool({"doctor", "--", program});
+  EXPECT_THAT(doctor.out, HasSubstr(std::string("note  allocator   the executable defines malloc and free itself: ") +
+                                    kCannotTell));
+  EXPECT_THAT(doctor.out, Not(HasSubstr("ok    allocator")));
+  // With and without a heap profile: that has what operator new and the next malloc gave.
+  for (const char* interval : {"1", "1GiB"}) {
+    const RunResult run =
+        RunTool({"run", "--heap-interval", interval, "--seed", "1", "--tables", tables(), "-o", out(), "--", program});
+    EXPECT_TRUE(run.exited(0)) << run.Describe();
+    EXPECT_EQ(NewestHeap().size(), interval == std::string("1") ? 1u : 0u) << AllSummaries();
+    EXPECT_THAT(run.err, HasSubstr(kCannotTell)) << interval;
+    std::filesystem::remove_all(out());
+  }
+}
+
+// Doctor, the process and its profiles agree. Such functions may have a pool, or map memory and never give it back.
 TEST_F(LinkedAllocators, FunctionsNamedLikeAnAllocatorsAreNotCalledUnseen) {
-  const std::string passed = "has functions named like an allocator's (mi_heap_malloc), and no memory of its own";
+  const std::string passed =
+      std::string("the executable has functions named like an allocator's (mi_heap_malloc): ") + kCannotTell;
   const std::string perhaps =
-      "has functions named like an allocator's (mi_malloc), but none that is tested: what they take from malloc is seen";
-  for (const auto& [program, of_file, of_process] :
-       {std::array<std::string, 3>{"wraps_as_mimalloc", passed, ""}, {"wraps_as_mimalloc_maps", perhaps, perhaps}}) {
+      "the executable has functions named like an allocator's (mi_malloc), but none that is tested: what they take from malloc is seen";
+  for (const auto& [program, of_file, of_process] : {std::array<std::string, 3>{"wraps_as_mimalloc", passed, passed},
+                                                     {"wraps_as_mimalloc_maps", perhaps, perhaps}}) {
     const RunResult doctor = RunTool({"doctor", "--", ProgramPath(program)});
     EXPECT_TRUE(doctor.exited(0)) << doctor.Describe();
-    EXPECT_THAT(doctor.out, HasSubstr(of_file));
+    EXPECT_THAT(doctor.out, HasSubstr("note  allocator   " + of_file));
     EXPECT_THAT(doctor.out, HasSubstr("malloc and free are those of glibc"));
     Running running(
         CommandFor(Launch::kPreload, {program, "waits"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}}));
@@ -143,7 +167,7 @@ TEST_F(LinkedAllocators, FunctionsNamedLikeAnAllocatorsAreNotCalledUnseen) {
     EXPECT_THAT(info.out, HasSubstr(of_process));
     EXPECT_THAT(info.out, Not(HasSubstr("allocator is not seen")));
     EXPECT_THAT(info.out, Not(HasSubstr("only what is taken from others")));
-    EXPECT_EQ(info.out.find("allocator: ") != std::string::npos, !of_process.empty()) << info.out;
+    EXPECT_THAT(info.out, HasSubstr("allocator: " + of_process));
     std::filesystem::remove_all(out());
   }
 }
@@ -315,7 +339,30 @@ TEST_F(LinkedAllocators, DoctorAsksTheProcessAndNotItsFile) {
   running.CloseInput();
   EXPECT_TRUE(running.Wait().exited(0));
   EXPECT_TRUE(Settled());
-  EXPECT_THAT(RunTool({"info", out()}).out, HasSubstr("which is not seen. To see it: --entries yes"));
+  EXPECT_THAT(RunTool({"info", out()}).out, HasSubstr("which is not seen. --entries yes tries to redirect it"));
+}
+
+// Not a function that no list redirects, and not once --entries yes was of no use: mi_heap_malloc is alone.
+TEST_F(LinkedAllocators, AnOptionIsOnlyNamedIfItMayHelp) {
+  for (const char* name : {"mi_heap_malloc", "rpmalloc"}) {
+    const std::string program = folder() + "/program";
+    ASSERT_EQ(Execute({.argv = {"objcopy", "--redefine-sym", "mi_malloc=take", "--redefine-sym", "mi_free=give",
+                                "--redefine-sym", std::string("mi_heap_malloc=") + name,
+                                ProgramPath("wraps_as_mimalloc_maps"), program}})
+                  .status,
+              0);
+    for (const std::string entries : {"auto", "yes"}) {
+      const RunResult run = RunTool(
+          {"run", "--entries", entries, "--heap-interval", "1", "--tables", tables(), "-o", out(), "--", program});
+      EXPECT_TRUE(run.exited(0)) << run.Describe();
+      const RunResult info = RunTool({"info", out()});
+      EXPECT_THAT(info.out, HasSubstr(std::string("has an allocator of its own (") + name + "), which is not seen"));
+      const bool may_help = name[0] == 'm' && entries == "auto";
+      EXPECT_EQ(info.out.find("--entries yes tries") != std::string::npos, may_help) << name << entries;
+      EXPECT_EQ(run.err.find("--entries yes") != std::string::npos, may_help) << run.err;
+      std::filesystem::remove_all(out());
+    }
+  }
 }
 
 TEST_F(LinkedAllocators, RunNamesItsOwnOption) {
@@ -441,6 +488,7 @@ INSTANTIATE_TEST_SUITE_P(
               1},
         State{"entry_cases_thunk", "auto", "is none that is tested: --entries yes", "is none that is tested", 1},
         State{"entry_cases_loop", "no", "--entries is no", "--entries is no", 1},
+        State{"own_malloc_dlsym", "auto", kCannotTell, kCannotTell, 0},
         State{"entry_cases_hidden", "auto", "malloc is hidden", "malloc is hidden", 1},
         State{"entry_cases_inlined", "yes", kAllFour, "some of its functions are inlined (-flto)", 0},
         State{"entry_cases_uncalled", "yes", "is inlined into functions of the program (-flto)",

@@ -1,5 +1,7 @@
 // An executable with its own malloc, which checks its blocks: no function of the family may pass it a block from another
-// heap, and operators new and delete must use it.
+// heap, and operators new and delete must use it. With DLSYM it imports what a malloc that passes its calls on imports, and
+// takes one block from the next malloc.
+#include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,7 +45,7 @@ extern "C" void* realloc(void* p, size_t size) {
   return moved;
 }
 
-int main() {
+int main(int argc, char**) {
   auto* text = static_cast<char*>(malloc(6));
   strcpy(text, "hello");
   for (int i = 1; i < 50; ++i) text = static_cast<char*>(reallocarray(text, 10, static_cast<size_t>(i)));
@@ -54,5 +56,14 @@ int main() {
     ::operator delete(block);
   }
   printf("%s, %d blocks of new are own, %d foreign\n", text, own_new, foreign);
+#ifdef DLSYM
+  auto* next = reinterpret_cast<void* (*)(size_t)>(dlsym(RTLD_NEXT, "malloc"));
+  if (next == nullptr || next(100) == nullptr) return 1;
+#endif
+  if (argc > 1) {
+    puts("worked");
+    fflush(stdout);
+    getchar();
+  }
   return 0;
 }

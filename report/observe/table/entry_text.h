@@ -3,6 +3,7 @@
 #define HOLDFAST_REPORT_OBSERVE_TABLE_ENTRY_TEXT_H_
 
 #include <string>
+#include <string_view>
 
 #include "report/observe/table/snapshot.h"
 #include "sampler/contract/entry_state.h"
@@ -17,15 +18,21 @@ std::string WhyIncomplete(const TableSnapshot& snapshot);
 // The same from the outcome alone, as a check of the file finds it.
 std::string WhyIncomplete(const EntryOutcome& outcome);
 
-// Whether functions are only named like an allocator's: perhaps they pass their calls on to malloc.
+// Whether functions that are named like an allocator's may only pass their calls on to malloc.
 inline bool MayPassOn(const EntryOutcome& outcome) {
-  return outcome.reason == EntryReason::kNotListed && outcome.name != 0;
+  return outcome.reason == EntryReason::kMayPassOn || (outcome.reason == EntryReason::kNotListed && outcome.name != 0);
 }
 // "all 27 functions of the executable's allocator are redirected at their entry", or
 // "the executable's allocator is not seen: realloc is too short for a jump". "": there is none.
 std::string EntryText(const EntryOutcome& outcome);
 // The same for a malloc that only .symtab has.
 std::string HiddenAllocatorText();
+// The same for such a function, if the executable lacks calls that every tested allocator has.
+std::string NamedLikeAllocatorText(std::string_view function);
+// The same for an allocator with such a function that is not redirected. `searched`: what WasSearched returns.
+std::string UnseenAllocatorText(std::string_view function, bool searched);
+// Whether the process has looked for all functions that can be redirected (--entries yes).
+bool WasSearched(const TableSnapshot& snapshot);
 
 }  // namespace holdfast
 
