@@ -18,7 +18,7 @@ inline constexpr int kMaxWalkedFrames = 16384;
 // Room for all frames of a kept stack.
 inline constexpr int kMaxKeptFrames = kMaxDepth + 1;
 
-// Replaces frames that were left out. An address without code, and no LabelSet's: it is never the innermost frame.
+// Replaces frames that were left out. An address without code.
 inline constexpr TaggedPc kOmittedFrames = kPcMask;
 
 }  // namespace holdfast

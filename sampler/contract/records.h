@@ -94,7 +94,7 @@ inline constexpr int kMaxDepth = 256;
 
 // A program counter in a stack. Bits 0..47: the return address. Bits 48..58: the tag of its module (0 unless another
 // module was at the same address before, see Module::tag; kNoModuleTag outside of all modules, and in modules without a
-// record). Other bits: 0 (but see kIndexed).
+// record). Other bits: 0 (but see kLabelMark and kIndexed).
 using TaggedPc = uint64_t;
 inline constexpr uint64_t kPcMask = (uint64_t{1} << 48) - 1;
 inline constexpr int kPcTagShift = 48;
@@ -103,11 +103,11 @@ inline constexpr uint16_t kNoModuleTag =
     255;  // code of a JIT compiler, at addresses where a module may be at another time
 inline constexpr bool IsOutsideModules(uint64_t tagged) { return tagged >> kPcTagShift == kNoModuleTag; }
 
-// The labels of the thread that took a sample (include/holdfast.h) are the innermost frame of its stack, at an address
-// without code: this bit and the offset of a LabelSet (0: there was no room for one). So stacks with different labels
+// The labels of the thread that took a sample (include/holdfast.h) are the innermost frame of its stack: this bit, which
+// no address and no tag has, and the offset of a LabelSet (0: there was no room for one). So stacks with different labels
 // are different stacks that share all nodes but the innermost.
-inline constexpr TaggedPc kLabelMark = TaggedPc{1} << 47;
-inline constexpr bool IsLabels(TaggedPc frame) { return (frame & kPcMask) >> 47 != 0; }
+inline constexpr TaggedPc kLabelMark = TaggedPc{1} << 62;
+inline constexpr bool IsLabels(TaggedPc frame) { return (frame & kLabelMark) != 0; }
 
 // `key` 0 `value` 0, for each label, by key in ascending order; no key twice.
 struct LabelSet {
@@ -141,7 +141,8 @@ struct Node {
   TaggedPc frames[kNodeFrames];  // innermost first
 };
 static_assert(sizeof(Node) == 48);
-inline constexpr TaggedPc kTaggedPcMask = (TaggedPc{1} << (kPcTagShift + kTagBits)) - 1;  // bits that a frame may have
+inline constexpr TaggedPc kTaggedPcMask = (TaggedPc{1} << (kPcTagShift + kTagBits)) - 1;  // bits of a frame with code
+static_assert((kTaggedPcMask & (kLabelMark | kIndexed)) == 0 && kLabelMark != kIndexed);
 
 // One distinct call path.
 struct Stack {

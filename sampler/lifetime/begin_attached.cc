@@ -46,7 +46,8 @@ bool BeginAttached() {
   MarkModulesUnloadedUnseen();
   EndUnload();
   ForgetSamples();
-  if (RecordsMappings()) RecordUnmapped(0, size_t{1} << 47, TakeMappingTicket());
+  constexpr size_t kAllAddresses = size_t{1} << 62;
+  if (RecordsMappings()) RecordUnmapped(0, kAllAddresses, TakeMappingTicket());
   Unmute(thread);
   NoteDetached(false);
   return true;

@@ -1,11 +1,13 @@
 // The shadow map, as those who allocate and free write it and as readers find it.
 #include "sampler/table/shadow_map.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <vector>
 
+#include "sampler/contract/pool_blocks.h"
 #include "sampler/contract/weight.h"
 #include "sampler/record/exact.h"
 #include "tests/unit/anonymous_table.h"
@@ -77,6 +79,22 @@ TEST_F(ShadowMap, LargerBlocksHaveTheirSizeInTheSecond) {
       EXPECT_EQ(taken.bytes, bytes);
       EXPECT_EQ(Take(address).row, 0u);
     }
+  }
+}
+
+// A block of the program's own pool has a key of its own, also at an address with bit 47 (arm64).
+TEST_F(ShadowMap, TheKeyOfAPoolBlockFitsAndLeadsBack) {
+  static std::vector<uintptr_t> visited;
+  for (const uintptr_t address : {0x5555aaaa1230u, 0x7ffff7fe0018u, 0xaaaaec123450u, 0xffff8bfe0018u}) {
+    EXPECT_EQ(AddressOfBlock(address), address);
+    const uintptr_t key = KeyOfPoolBlock(address);
+    EXPECT_NE(key, address);
+    EXPECT_EQ(AddressOfBlock(key), address);
+    Put(key, 24);
+    visited.clear();
+    VisitShadow(table_, [](SharedTable*, uintptr_t block) { visited.push_back(AddressOfBlock(block)); });
+    EXPECT_THAT(visited, ::testing::ElementsAre(address));
+    EXPECT_EQ(Take(key).bytes, 24u);
   }
 }
 

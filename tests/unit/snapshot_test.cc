@@ -136,6 +136,21 @@ TEST(ReadSnapshot, LabelsAreTheInnermostFrameAndNoFrame) {
   EXPECT_EQ(unknown, 5);
 }
 
+// All 48 bits of an address (arm64) and 11 of a module's tag.
+TEST(ReadSnapshot, AnInnermostFrameAtAnyAddressStays) {
+  const TaggedPc tagged = TaggedPc{0x7ff} << kPcTagShift | 0xffffaaaa1234;
+  for (const TaggedPc leaf : {TaggedPc{0xaaaa12345678}, TaggedPc{0xffffaaaa1234}, tagged}) {
+    MadeTable table;
+    table.AddHeapRow(table.AddStack({leaf, 0xaaaa12340010}), 1, 1, 0);
+    const absl::StatusOr<TableSnapshot> snapshot = Read(table);
+    ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+    ASSERT_EQ(snapshot->stacks.size(), 1u);
+    EXPECT_THAT(snapshot->stacks[0].frames, ElementsAre(leaf, 0xaaaa12340010));
+    EXPECT_EQ(snapshot->stacks[0].labels, 0u);
+    EXPECT_EQ(snapshot->losses[static_cast<int>(Loss::kLabelsFull)], 0u);
+  }
+}
+
 TEST(ReadSnapshot, AStackWithoutRowsIsLeftOut) {
   MadeTable table;
   table.AddStack({0x10, 0x20});

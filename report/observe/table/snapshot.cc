@@ -218,8 +218,8 @@ class SnapshotReader {
     info.overflow = overflow;
     info.missing = missing;
     if (absl::Status status = ReadFrames(*stack, offset, &info); !status.ok()) return status;
-    if (!info.frames.empty() && IsLabels(info.frames[0])) {
-      info.labels = labels_->Read(static_cast<Offset>(info.frames[0]), &snapshot->label_sets);
+    if (stack->count > 0 && IsLabels(stack->frames[0])) {
+      info.labels = labels_->Read(static_cast<Offset>(stack->frames[0]), &snapshot->label_sets);
       info.frames.erase(info.frames.begin());
     }
     const auto index = static_cast<uint32_t>(snapshot->stacks.size());
