@@ -82,6 +82,23 @@ TEST_F(TableFolder, ATableThatClaimsMoreThanHasPagesIsNotRead) {
   EXPECT_THAT(std::string(snapshot.status().message()), HasSubstr("claims to use 17179869184"));
 }
 
+// cp and tar leave out pages of zeros, as between the keys of an almost empty segment of live samples.
+TEST_F(TableFolder, ACopyWithHolesIsReadAsTheTable) {
+  const FakeTarget target(folder_.path(), "/out");
+  const off_t pages = static_cast<off_t>(std::filesystem::file_size(target.path()) + 4095) / 4096;
+  ASSERT_EQ(truncate(target.path().c_str(), 1 << 20), 0);
+  {
+    MappedTable mapped(target.path());
+    mapped.header()->used = mapped.header()->backed = (1 << 20) / kUnit;
+  }
+  struct stat info;
+  ASSERT_EQ(stat(target.path().c_str(), &info), 0);
+  ASSERT_LE(info.st_blocks * 512, pages * 4096);
+  const absl::StatusOr<TableSnapshot> snapshot = Open(target.path())->TakeSnapshot();
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_EQ(snapshot->rows.size(), 1u);
+}
+
 TEST_F(TableFolder, AProcessIsDeadOnceItEnded) {
   FakeTarget target(folder_.path(), "/out");
   const absl::StatusOr<TableFile> table = Open(target.path());

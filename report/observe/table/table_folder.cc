@@ -47,6 +47,10 @@ T Field(int fd, size_t offset, T fallback) {
   return ReadRange(fd, reinterpret_cast<char*>(&value), offset, offset + sizeof value) ? value : fallback;
 }
 
+// A hole costs the writer of a file nothing, and its reader memory. A copy of a table has holes, because `cp` and tar leave
+// out pages of zeros: up to the size that a table has by default, each copy is read.
+constexpr uint64_t kLargestWithHoles = 64 << 20;
+
 // Returns the end of the records: what the header says, limited by the file's size.
 absl::StatusOr<uint64_t> UsedBytes(int fd) {
   // `used` may be ahead of `backed`.
@@ -56,8 +60,12 @@ absl::StatusOr<uint64_t> UsedBytes(int fd) {
   struct stat info;  // read after `used`, because the file grows first
   if (fstat(fd, &info) != 0) return ErrnoStatus("stat");
   const uint64_t in_pages = static_cast<uint64_t>(info.st_blocks) * 512 + sizeof(TableHeader);
-  if (used < sizeof(TableHeader) || used > static_cast<uint64_t>(info.st_size) || used > in_pages) {
+  if (used < sizeof(TableHeader) || used > static_cast<uint64_t>(info.st_size)) {
     return absl::DataLossError(absl::StrCat("a table of ", info.st_size, " bytes that claims to use ", used));
+  }
+  if (used > std::max(in_pages, kLargestWithHoles)) {
+    return absl::DataLossError(absl::StrCat("a table with pages for ", in_pages, " bytes that claims to use ", used,
+                                            ": if it is a copy, make it with cp --sparse=never"));
   }
   return used;
 }
