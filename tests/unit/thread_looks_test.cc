@@ -384,7 +384,7 @@ TEST_F(ThreadLooksTest, WhatWasKnownStaysWhileNobodyLooks) {
     cpu_ns += 1000;
     Set(kPid + 1, cpu_ns, 0, turns, InCall(SYS_read));
     Set(kPid + 2, 500, 0, 1, InCall(SYS_clock_nanosleep));
-    if (cpu_of_.contains(kPid + 3)) Set(kPid + 3, 700, 0, 1, InCall(SYS_poll));
+    if (cpu_of_.contains(kPid + 3)) Set(kPid + 3, 700, 0, 1, InCall(SYS_ppoll));
   };
   cpu_of_[kPid + 3] = 0;
   while (now_ns_ < start_ns + 10 * kSecond) LookAt(go);
