@@ -20,7 +20,10 @@ global_asm!(".weak holdfast_v1");
 fn holdfast() -> Option<&'static Functions> {
     let here: *const Functions;
     // Filled in by the dynamic linker: null if the program was started without Holdfast.
+    #[cfg(target_arch = "x86_64")]
     unsafe { asm!("mov {}, qword ptr [rip + holdfast_v1@GOTPCREL]", out(reg) here, options(pure, readonly, nostack, preserves_flags)) };
+    #[cfg(target_arch = "aarch64")]
+    unsafe { asm!("adrp {0}, :got:holdfast_v1", "ldr {0}, [{0}, :got_lo12:holdfast_v1]", out(reg) here, options(pure, readonly, nostack, preserves_flags)) };
     unsafe { here.as_ref() }
 }
 

@@ -1,5 +1,5 @@
 /* Holdfast's API, for facts that the profiler cannot see by itself: labels of threads, requests for snapshots, blocks of the program's
- * own pools, waits for its own locks. C and C++, x86-64 Linux; on other systems every call does nothing.
+ * own pools, waits for its own locks. C and C++, Linux on x86-64 and arm64; on other systems every call does nothing.
  *
  * Include this header and call; there is nothing to link. In a program that was not started under Holdfast, each call is a load and a
  * branch that is never taken. No function allocates, blocks, fails or changes errno, and any thread may call all of them, also in a
@@ -42,13 +42,17 @@ struct holdfast_functions {
   uint32_t (*set_labels)(uint32_t labels);
 };
 
-#if defined(__x86_64__) && !defined(__ILP32__) && defined(__ELF__) && defined(__linux__)
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(__ILP32__) && defined(__ELF__) && defined(__linux__)
 /* Reads the table's address through the GOT, which the dynamic linker fills in. In a program that is not position-independent, the
  * linker would resolve the compiler's own reference to a missing weak symbol to null for good. */
 __asm__(".weak holdfast_v1");
 HOLDFAST_INLINE const struct holdfast_functions* holdfast_here(void) {
   const struct holdfast_functions* here;
+#if defined(__x86_64__)
   __asm__("movq holdfast_v1@GOTPCREL(%%rip), %0" : "=r"(here));
+#else
+  __asm__("adrp %0, :got:holdfast_v1\n\tldr %0, [%0, :got_lo12:holdfast_v1]" : "=r"(here));
+#endif
   return (const struct holdfast_functions*)__builtin_expect((long)here, 0);
 }
 #else
