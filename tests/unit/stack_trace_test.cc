@@ -319,6 +319,18 @@ void* RecurseInThread(void* test) {
   return nullptr;
 }
 
+#if defined(__aarch64__)
+// As a function with pointer authentication saves it; without such a processor it is not signed.
+TEST(WithoutSignature, LeavesTheAddress) {
+  for (const uint64_t address : {0x5555aaaa1230u, 0x7ffff7fe0018u, 0xaaaaec123450u, 0xfffff7fe0018u}) {
+    register uint64_t x17 asm("x17") = address;
+    register uint64_t x16 asm("x16") = 0x1234;
+    asm("hint #8" : "+r"(x17) : "r"(x16));  // pacia1716
+    EXPECT_EQ(WithoutSignature(x17), address);
+  }
+}
+#endif
+
 TEST_F(StackTraceTest, ThreadsWithTheSmallestStackAreWalked) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);

@@ -177,8 +177,6 @@ class Walker {
   }
 
  private:
-  // arm64: a saved return address may be signed in the bits above user space.
-  static uint64_t WithoutSignature(uint64_t pc) { return kCallPushesReturn ? pc : pc & kPcMask; }
   std::optional<uint64_t> Word(uint64_t address) const {
     uint64_t word = 0;
     return memory_.Read(address, &word, sizeof word) ? std::optional(word) : std::nullopt;

@@ -13,10 +13,10 @@
 #include <cstddef>
 #include <cstdint>
 
-// x29 points to the caller's x29 and the return address.
-#define HOLDFAST_CALLER()                                                                                         \
-  (::holdfast::CallerRegisters{::holdfast::CodeAddress(reinterpret_cast<uintptr_t>(__builtin_return_address(0))), \
-                               reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()),                                \
+// x29 points to the caller's x29 and the return address, which the library's own functions do not sign.
+#define HOLDFAST_CALLER()                                                                \
+  (::holdfast::CallerRegisters{reinterpret_cast<uintptr_t>(__builtin_return_address(0)), \
+                               reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()),       \
                                *static_cast<const uintptr_t*>(__builtin_frame_address(0))})
 
 namespace holdfast {
@@ -146,8 +146,7 @@ HOLDFAST_ARCH bool IsFreeSpinLock(int word) { return word == 0; }
 
 inline constexpr uint64_t kDwarfFp = 29, kDwarfSp = 31, kDwarfPc = 32, kDwarfReturn = 30;
 
-// A function may sign the return address that it saves (pointer authentication): with bits above those of user space.
-HOLDFAST_ARCH uintptr_t CodeAddress(uintptr_t return_address) { return return_address & (kUserEnd - 1); }
+HOLDFAST_ARCH uintptr_t CodeAddress(uintptr_t return_address) { return WithoutSignature(return_address); }
 
 // sp at the return from the handler points at siginfo_t (128 bytes), then the ucontext: 176 bytes before its sigcontext,
 // which begins with the fault's address and x0.
