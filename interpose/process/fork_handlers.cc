@@ -18,7 +18,7 @@ using Handler = void (*)();
 
 void* GlibcsFunction() { return FindFunction("__register_atfork"); }
 
-bool MayBeReadAt(uintptr_t address) { return MayBeRead(address & ~(PageBytes() - 1)); }
+[[maybe_unused]] bool MayBeReadAt(uintptr_t address) { return MayBeRead(address & ~(PageBytes() - 1)); }
 
 // Returns the first word that the function takes by "lock cmpxchg" on an address relative to the instruction; null: none is found.
 const int* LockTakenBy([[maybe_unused]] const void* function) {

@@ -70,6 +70,10 @@ class Checker {
         objects_(ObjectsOfProcess(pid)) {}
 
   AttachCheck Run(bool detaches) {
+    if (!kHasAttach) {
+      Refuse("processor", "attach is only possible on x86-64. Start it with holdfast run");
+      return std::move(check_);
+    }
     if (objects_.empty()) {
       Refuse("program",
              "its executable cannot be read: it has just ended, or is not dumpable (prctl PR_SET_DUMPABLE), which only "
@@ -124,7 +128,6 @@ class Checker {
         return BaseName(object).find(part) != std::string_view::npos;
       });
     };
-    if (!kHasAttach) Refuse("program", "attach is only possible on x86-64. Start it with holdfast run");
     if (const std::string chroot = Chroot(); file.kind != ExecutableKind::Kind::kElf && !chroot.empty()) {
       Refuse(
           "program",
@@ -150,7 +153,7 @@ class Checker {
     } else if (has("vgpreload_")) {
       Refuse("program", "runs under valgrind, which has its own malloc: the library would record nothing");
     } else {
-      Ok("program", fmt::format("64-bit x86, linked dynamically ({})", file.interpreter));
+      Ok("program", fmt::format("{}, linked dynamically ({})", kOwnPrograms, file.interpreter));
     }
     if (const std::string shortened = ShortenedFileOf(pid_); !shortened.empty()) {
       Refuse("program",
