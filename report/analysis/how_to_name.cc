@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/base/base_name.h"
+#include "report/base/load_library.h"
 #include "report/base/say.h"
 #include "report/names/elf/debug_file_finder.h"
 #include "report/profile/object_names.h"
@@ -79,7 +80,8 @@ Ways WaysTo(const UnnamedCode::Object& object, const std::string& root) {
   if (has_file) ways.package = KnownPackageOf(object.path, root);
   // debuginfod servers have only what distributions built. A local file that is in no package was built by its owner.
   const bool own_build = has_file && ways.package.empty() && access((root + "/var/lib/dpkg/info").c_str(), F_OK) == 0;
-  ways.can_be_fetched = !object.build_id.empty() && !own_build;
+  // A static tool cannot load the library that asks servers.
+  ways.can_be_fetched = !object.build_id.empty() && !own_build && !IsLinkedStatically();
   return ways;
 }
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "absl/status/status.h"
+#include "report/base/load_library.h"
 
 namespace holdfast {
 namespace {
@@ -29,11 +30,10 @@ absl::StatusOr<Microhttpd> LoadOnce(bool with_tls) {
 #ifdef HOLDFAST_STATIC_MICROHTTPD
   if (!with_tls) return kLinkedIn;
 #endif
-  void* library = dlopen("libmicrohttpd.so.12", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    return absl::UnavailableError(
-        "libmicrohttpd.so.12 is not installed (Debian and Ubuntu: apt install libmicrohttpd12).");
-  }
+  const absl::StatusOr<void*> loaded =
+      LoadLibrary({"libmicrohttpd.so.12"}, "Debian and Ubuntu: apt install libmicrohttpd12");
+  if (!loaded.ok()) return loaded.status();
+  void* const library = *loaded;
   Microhttpd http;
   if (!Find(library, "MHD_start_daemon", &http.start_daemon) || !Find(library, "MHD_stop_daemon", &http.stop_daemon) ||
       !Find(library, "MHD_create_response_from_buffer", &http.create_response_from_buffer) ||

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "absl/status/status.h"
+#include "report/base/load_library.h"
 
 namespace holdfast {
 namespace {
@@ -14,14 +15,10 @@ bool Find(void* library, const char* name, Function* function) {
 }
 
 absl::StatusOr<Curl> LoadOnce() {
-  void* library = nullptr;
-  for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"}) {
-    if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  }
-  if (library == nullptr) {
-    return absl::UnavailableError(
-        "libcurl.so.4 is not installed (Debian 13 and Ubuntu 24.04: apt install libcurl4t64; before: libcurl4).");
-  }
+  const absl::StatusOr<void*> loaded = LoadLibrary(
+      {"libcurl.so.4", "libcurl-gnutls.so.4"}, "Debian 13 and Ubuntu 24.04: apt install libcurl4t64; before: libcurl4");
+  if (!loaded.ok()) return loaded.status();
+  void* const library = *loaded;
   Curl curl;
   if (!Find(library, "curl_global_init", &curl.global_init) || !Find(library, "curl_easy_init", &curl.init) ||
       !Find(library, "curl_easy_cleanup", &curl.cleanup) || !Find(library, "curl_easy_reset", &curl.reset) ||

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/load_library.h"
 #include "report/base/printable.h"
 
 namespace holdfast {
@@ -69,6 +70,10 @@ absl::StatusOr<std::string> CheckedUrl(std::string_view url) {
   const size_t scheme = url.find("://");
   if (scheme == std::string_view::npos) return wrong("no URL");
   if (url.substr(0, scheme) != "http" && url.substr(0, scheme) != "https") return wrong("neither http nor https");
+  if (url.substr(0, scheme) == "https" && IsLinkedStatically()) {
+    return absl::UnimplementedError(
+        "https is not possible: this tool is linked statically, for systems without glibc, and has no TLS. Use http, or the tool of another package.");
+  }
   const std::string_view rest = url.substr(scheme + 3);
   const std::string_view host = rest.substr(0, rest.find('/'));
   if (host.find('@') != std::string_view::npos) {

@@ -6,6 +6,9 @@
 #include <cstring>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
+#include "report/base/load_library.h"
+
 namespace holdfast {
 
 // The documented functions of libdebuginfod.so.1 (elfutils 0.178 and newer).
@@ -29,10 +32,13 @@ Debuginfod::~Debuginfod() {
 absl::Status Debuginfod::Load() {
   if (tried_) return load_status_;
   tried_ = true;
-  void* handle = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    return load_status_ = absl::UnavailableError("DEBUGINFOD_URLS is set, but libdebuginfod.so.1 is not installed");
+  const absl::StatusOr<void*> loaded =
+      LoadLibrary({"libdebuginfod.so.1"}, "Debian and Ubuntu: apt install libdebuginfod1");
+  if (!loaded.ok()) {
+    return load_status_ =
+               absl::UnavailableError(absl::StrCat("DEBUGINFOD_URLS is set, but ", loaded.status().message()));
   }
+  void* const handle = *loaded;
   auto library = std::make_unique<Library>();
   library->begin = reinterpret_cast<void* (*)()>(dlsym(handle, "debuginfod_begin"));
   library->end = reinterpret_cast<void (*)(void*)>(dlsym(handle, "debuginfod_end"));
