@@ -29,17 +29,20 @@ constexpr TestedSystem kSystems[] = {
      "scripts/systems glibc: joins and locks, bound lazily and at once; the library: sum of the heap, C++, plugins, late "
      "threads, exit codes",
      "2026-11-28"},
-    {"Alpine 3.20, 3.21, 3.23", "musl 1.2.5",
+    {"Alpine 3.20, 3.21, 3.23; the musl of Debian 13", "musl 1.2.5",
      "3.20, 3.21: scripts/systems musl: heap, locks of every kind, child of a script, its own shell; profiles "
      "written from outside; 3.23: also curl; with its linker C++ (libstdc++) and Rust: heap, locks, threads, "
-     "exceptions, panics",
-     "2026-11-28; 2026-11-27"},
+     "exceptions, panics; Debian 13's, with nothing else in the root: the tool for musl, and its wheel by pip of a "
+     "Python 3.13",
+     "2026-11-28; 2026-11-27; 2026-11-30"},
     {"Alpine 3.18, 3.19", "musl 1.2.4",
      "scripts/systems musl: heap, locks of every kind, child of a script, its own shell; profiles written from "
      "outside",
      "2026-11-28"},
     {"Debian 12's musl-tools; Alpine 3.16, 3.17", "musl 1.2.3",
-     "heap, locks of every kind, fork, child of a script; Alpine: scripts/systems musl", "every commit; 2026-11-28"},
+     "heap, locks of every kind, fork, child of a script; Alpine: scripts/systems musl; Debian's, with nothing else in "
+     "the root: the tool for musl: run, exporter, top, locks, html, doctor, ls, dump, collect, serve, push",
+     "every commit; 2026-11-28; 2026-11-30"},
     {"Alpine 3.13 to 3.15", "musl 1.2.2",
      "scripts/systems musl: heap, locks of every kind, child of a script, its own shell; profiles written from "
      "outside",
