@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -147,6 +148,17 @@ bool LibraryMayCall(int pid, const std::vector<std::string>& code, Asked* asked)
   });
 }
 
+// Where a shell finds the command, if the process is still named after it ("bash", or "-bash" for a login); "": nowhere.
+std::string CommandPath(std::string_view command, std::string_view name) {
+  if (command.starts_with('-')) command.remove_prefix(1);
+  if (command.empty() || command != name) return "";
+  for (const char* folder : {"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}) {
+    std::string path = fmt::format("{}/{}", folder, command);
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "";
+}
+
 bool MayTake(const Ancestor& ancestor, bool in_container, void* context) {
   auto& asked = *static_cast<Asked*>(context);
   // The kernel gives no orphan to a zombie.
@@ -161,6 +173,8 @@ bool MayTake(const Ancestor& ancestor, bool in_container, void* context) {
   if (!call.has_value() && first.starts_with("/")) call = CallOf(first, &asked);
   if (!call.has_value() && first.find('/') != std::string::npos)
     call = CallOf(fmt::format("/proc/{}/cwd/{}", asked.process, first), &asked);
+  if (!call.has_value() && first.find('/') == std::string::npos)
+    call = CallOf(CommandPath(first, ancestor.name), &asked);
   if (call == SubreaperCall::kCalls) return true;
   const std::vector<std::string> code = MappedCode(pid);
   const std::string program = RunsScripts(ancestor.name) ? ancestor.name : first.substr(first.rfind('/') + 1);

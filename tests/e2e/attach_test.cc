@@ -1032,10 +1032,11 @@ TEST_F(Attach, SaysThatTheExporterHasEnded) {
   Line(running, 2);
 }
 
+constexpr uid_t kNobody = 65534;
+
 // The kernel lets only root trace a process that was root: nginx's workers, mariadbd --user.
 TEST_F(Attach, OfAProgramThatGaveUpRoot) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
-  constexpr uid_t kNobody = 65534;
   chmod(folder().c_str(), 0755);
   chmod(tables().c_str(), 01777);
   mkdir(out().c_str(), 0700);
@@ -1049,6 +1050,23 @@ TEST_F(Attach, OfAProgramThatGaveUpRoot) {
   EXPECT_TRUE(detached.exited(0)) << detached.Describe();
   running.Write("x");
   EXPECT_TRUE(running.Wait().exited(0));
+}
+
+// In a container, an ancestor that cannot be examined may take orphans. One of root's is known by its name.
+TEST_F(Attach, OfAProgramThatGaveUpRootBelowACommandOfRoots) {
+  if (!IsRoot() || !CanMakeNamespaces()) GTEST_SKIP() << "needs root and namespaces";
+  chmod(folder().c_str(), 0755);
+  chmod(tables().c_str(), 01777);
+  mkdir(out().c_str(), 0700);
+  ASSERT_EQ(chown(out().c_str(), kNobody, kNobody), 0);
+  const std::string script =
+      "sleep 20 | \"$0\" & while ! p=$(pidof gives_up_root); do sleep 0.05; done; sleep 0.1; flock \"$4\" \"$1\" attach $p -o \"$2\" "
+      "--tables \"$3\"; s=$?; kill $p; exit $s";
+  const RunResult attached =
+      Execute({.argv = {"unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script,
+                        ProgramPath("gives_up_root"), Tool(), out(), tables(), folder() + "/lock"}});
+  if (attached.err.find("Permission denied") != std::string::npos) GTEST_SKIP() << "nobody cannot read the library";
+  EXPECT_TRUE(attached.exited(0)) << attached.Describe();
 }
 
 TEST_F(Attach, AgainRedirectsLibrariesThatWereLoadedSince) {
