@@ -52,8 +52,8 @@ constexpr TestedSystem kSystems[] = {
      "`run` starts programs without the library",
      "2026-11-28"},
     {"arm64 under emulators: qemu-user; qemu-system with pages of 16 KiB (Linux 6.12) and of 4 KiB (6.1)", "glibc 2.36",
-     "the library: heap, locks, threads, exceptions, signal handlers, fork, exec, SIGKILL; in qemu-system not locks, "
-     "exec, SIGKILL; with 6.1 also labels and a pool, signed return addresses, guarded landing pads",
+     "the library: heap, locks, threads, exceptions, signal handlers, fork, exec, SIGKILL; with 16 KiB not locks, exec, "
+     "SIGKILL; with 6.1 not SIGKILL, but also labels and a pool, signed return addresses, guarded landing pads",
      "2026-11-27; 2026-11-30"},
     {"arm64 under qemu-user", "glibc 2.36",
      "scripts/systems arm64: heap, locks, exceptions, plugins, late threads; .deb, tree and the wheel in a venv; "
