@@ -2,7 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "sampler/contract/syscalls.h"
+#include "sampler/contract/table_share.h"
 #include "sampler/table/table_room.h"
 
 namespace holdfast {
@@ -23,6 +26,13 @@ bool HasRoom(uint64_t bytes) {
   return room != Room::kNone;
 }
 
+// How much to grow, in units: a quarter of what is backed, in whole pages. Most forked children use little of their table.
+constexpr uint64_t StepFor(uint32_t backed, uint64_t most_bytes) {
+  constexpr uint64_t kPage = kLargestPageBytes / kUnit;
+  constexpr uint64_t kLeast = std::max<uint64_t>(kLargestPageBytes, 16 << 10) / kUnit;
+  return std::clamp(backed / 4 / kPage * kPage, kLeast, most_bytes / kUnit);
+}
+
 }  // namespace
 
 bool SharedTable::Back(uint32_t bytes) {
@@ -37,16 +47,18 @@ bool SharedTable::Back(uint32_t bytes) {
       Count(Loss::kNoSystemCalls);
       return false;
     }
-    // Small steps if room is scarce: processes that grow at the same moment do not see each other's steps.
-    const bool careful = scarce.load(std::memory_order_relaxed);
-    uint64_t step = (careful ? kGrowStepBytes / 4 : kGrowStepBytes) / kUnit;
+    // Small steps if room is scarce: processes that grow at the same moment do not see each other's steps. A forked child
+    // has its parent's `scarce`.
+    const bool careful = scarce.load(std::memory_order_relaxed) || backed <= kFirstTableBytes / kUnit;
+    uint64_t step = StepFor(backed, careful ? kGrowStepBytes / 4 : kGrowStepBytes);
     if (backed + step > cap_units) step = cap_units - backed;
     // A page of a full tmpfs without backing would raise SIGBUS in the program: ask first. Threads that come here
     // together ask for the same pages, which is harmless; so no thread waits for another.
     char* start = reinterpret_cast<char*>(this) + uint64_t{backed} * kUnit;
     head.counters[0].table_steps.fetch_add(1, std::memory_order_relaxed);
     // Check the room before each step if it is scarce, otherwise every 4 MiB.
-    const bool looks = careful || backed / (kGrowStepBytes / kUnit) % 16 == 0;
+    constexpr uint64_t kBetweenLooks = 16 * kGrowStepBytes / kUnit;
+    const bool looks = careful || backed / kBetweenLooks != (backed + step) / kBetweenLooks;
     if ((looks && !HasRoom(step * kUnit)) ||
         SyscallFailed(RawSyscall(SYS_madvise, start, step * kUnit, MADV_POPULATE_WRITE))) {
       Count(Loss::kGrowthFailed);

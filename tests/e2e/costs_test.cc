@@ -2,6 +2,7 @@
 // memory.
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <map>
 #include <sstream>
 
+#include "sampler/contract/table_share.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
@@ -85,7 +87,7 @@ TEST_F(Costs, AWriteToSharedMemoryIsSeen) {
   EXPECT_THAT(r.out, ::testing::HasSubstr("planted_counter.so"));
 }
 
-// 10,000 samples on as many stacks: no system call but one or two for each 256 KiB of the table, and memory for the index by which they
+// 10,000 samples on as many stacks: no system call but one or two for each step of the table, and memory for the index by which they
 // are found, each time that it doubles.
 TEST_F(Costs, SamplesMakeNoSystemCallsButForTheTablesSteps) {
   if (!Has("strace")) GTEST_SKIP() << "needs strace";
@@ -133,6 +135,21 @@ TEST_F(Costs, SamplesMakeNoSystemCallsButForTheTablesSteps) {
   EXPECT_GE(profile.CommentNumber("own table_steps"), std::max<int64_t>(steps, all_steps - 4));
   EXPECT_LE(profile.CommentNumber("own memory_probes"), all_probes);
   EXPECT_GE(profile.CommentNumber("own memory_probes"), std::max<int64_t>(1, all_probes - 8));
+}
+
+// A parent that has asked whether there is plenty of room lets no child take it at once.
+TEST_F(Costs, AForkedChildBeginsWithASmallTable) {
+  Command command = CommandFor(Launch::kPreload, {"forked_siblings", "1", "64", "fork"}, {{"heap-interval", "1"}});
+  command.env["HOLDFAST_EXPORTER"] = "no";
+  const RunResult r = Execute(command);
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const std::vector<std::string> made = Tables();
+  ASSERT_EQ(made.size(), 2u);
+  for (const std::string& table : made) {
+    struct stat info;
+    ASSERT_EQ(stat((tables() + "/" + table).c_str(), &info), 0);
+    EXPECT_LE(static_cast<uint64_t>(info.st_blocks) * 512, kFirstTableBytes + kGrowStepBytes / 4) << table;
+  }
 }
 
 // What is not even imported cannot be called; what is imported for the start is not called by samples.
