@@ -24,7 +24,7 @@ namespace holdfast {
 int SnapshotSignal() { return process.recording.load(std::memory_order_relaxed) ? process.options.signal : 0; }
 
 void RequestSnapshot() {
-  if (!OwnState()) return;
+  if (!OwnStateWithNews()) return;
   SharedTable* table = CurrentTable();
   if (table == nullptr) return;
   table->header()->snapshot_request.fetch_add(1, std::memory_order_release);
@@ -162,7 +162,7 @@ static void AwaitCopyBeforeChange() {
 }
 
 void BeforeExitHandlers(bool process_ends) {
-  if (!OwnState()) return;
+  if (!OwnStateWithNews()) return;
   // With other threads, the profile that is made here is the last one. (Behind a filter nothing may be asked.)
   if (UNLIKELY(HasCpuTimers()) && !no_system_calls.load(std::memory_order_relaxed))
     ReportCpuRest(HOLDFAST_CALLER(), process_ends && WaitsBeforeExitHandlers());
@@ -207,7 +207,7 @@ static void AwaitLeakCheck(TableHeader& head) {
 }
 
 void AwaitLastProfile() {
-  if (!OwnState()) return;
+  if (!OwnStateWithNews()) return;
   ReportCpuRest(HOLDFAST_CALLER(), true);
   SharedTable* table = CurrentTable();
   if (table == nullptr) return;

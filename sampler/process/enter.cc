@@ -139,6 +139,12 @@ bool OwnState() {
   return now == kOurs || (now == kOursByPid && ClassifyMemory() == Memory::kOurs);
 }
 
+bool OwnStateWithNews() {
+  const bool has_no_news =
+      ownership != nullptr && ownership->state.load(std::memory_order_acquire) == kEmptied && !HasCpuTimers();
+  return !has_no_news && OwnState();
+}
+
 bool EnterSlow(ThreadState& thread) {
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   if (UNLIKELY(thread.muted)) {

@@ -24,6 +24,9 @@ bool EnterSlow(ThreadState& thread);
 // Whether the tables are this process's own. A forked child notices here that it is one, and begins anew. False: do not
 // touch them.
 bool OwnState();
+// For the end of a process. Also false in a forked child that has entered no slow path and has no CPU timer: it has nothing to
+// report, so it need not begin anew.
+bool OwnStateWithNews();
 
 // Call once, before the functions above.
 void MakeOwnershipPage();

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "sampler/contract/table_share.h"
@@ -150,6 +152,32 @@ TEST_F(Costs, AForkedChildBeginsWithASmallTable) {
     ASSERT_EQ(stat((tables() + "/" + table).c_str(), &info), 0);
     EXPECT_LE(static_cast<uint64_t>(info.st_blocks) * 512, kFirstTableBytes + kGrowStepBytes / 4) << table;
   }
+}
+
+TEST_F(Costs, AForkedChildThatRecordsNothingEndsAtOnce) {
+  if (!Has("strace")) GTEST_SKIP() << "needs strace";
+  Command command = CommandFor(Launch::kPreload, {"forked_siblings", "1", "0", "fork"}, {{"heap-interval", "1"}});
+  command.env["HOLDFAST_EXPORTER"] = "no";
+  const std::string trace = folder() + "/trace";
+  command.argv.insert(command.argv.begin(), {"strace", "-ff", "-o", trace, "-E", "LD_PRELOAD=" + Library()});
+  command.env.erase("LD_PRELOAD");
+  const RunResult r = Execute(command);
+  if (r.err.find("Operation not permitted") != std::string::npos) GTEST_SKIP() << "strace may not trace here";
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  // One file for each process; the child executes nothing.
+  int children = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder())) {
+    const std::string text = ReadFile(file.path());
+    if (!file.path().filename().string().starts_with("trace.") || text.find("execve(") != std::string::npos) continue;
+    ++children;
+    std::istringstream lines(text);
+    std::set<std::string> calls;
+    for (std::string line; std::getline(lines, line);) calls.insert(line.substr(0, line.find('(')));
+    // libc's fork, and which process this is by now.
+    EXPECT_THAT(calls, ::testing::IsSubsetOf({"set_robust_list", "getpid", "exit_group", "+++ exited with 0 +++"}))
+        << text;
+  }
+  EXPECT_EQ(children, 1);
 }
 
 // What is not even imported cannot be called; what is imported for the start is not called by samples.
