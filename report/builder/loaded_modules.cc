@@ -212,9 +212,10 @@ std::shared_ptr<const LoadedFile> HeldAt(const std::string& path, std::shared_pt
 bool LoadedModules::Look(const TableFile& table, OpenFiles* open) {
   const std::vector<ModuleInfo> modules = table.ModulesSince(&newest_);
   if (modules.empty()) return false;
-  const std::optional<pid_t> pid =
-      table.liveness() == Liveness::kDead ? std::optional<pid_t>() : FindProcess(table.owner());
-  Open(modules, pid, table.ReadWith().has_value(), open);
+  const auto find = [&table] {
+    return table.liveness() == Liveness::kDead ? std::nullopt : FindProcess(table.owner());
+  };
+  Open(modules, find, table.ReadWith().has_value(), open);
   return true;
 }
 
@@ -228,20 +229,20 @@ void LoadedModules::Look(const ProcessState& state, OpenFiles* open) {
   owner.pid_ns = process.pid_ns;
   owner.start_ticks = process.start_ticks;
   owner.stack_end = process.stack_end;
-  const std::optional<pid_t> pid = LivenessOf(owner) == Liveness::kDead ? std::optional<pid_t>() : FindProcess(owner);
-  Open(modules, pid, process.uid != geteuid(), open);
+  const auto find = [&owner] { return LivenessOf(owner) == Liveness::kDead ? std::nullopt : FindProcess(owner); };
+  Open(modules, find, process.uid != geteuid(), open);
 }
 
-void LoadedModules::Open(const std::vector<ModuleInfo>& modules, std::optional<pid_t> pid, bool is_foreign,
-                         OpenFiles* open) {
-  std::optional<Opener> opener;  // reads the process's memory map, so only where needed
+void LoadedModules::Open(const std::vector<ModuleInfo>& modules, const std::function<std::optional<pid_t>()>& find,
+                         bool is_foreign, OpenFiles* open) {
+  std::optional<Opener> opener;  // finds the process and reads its memory map, so only where needed
   // The newest module with a path is the loaded one.
   for (const ModuleInfo& module : modules) {
     const LoadedFiles::Key key = KeyOf(module);
     if (!key.first.starts_with('/') || files_.Find(key) != nullptr) continue;
     auto file = is_foreign ? nullptr : HeldAt(key.first, open->WithBuildId(module.build_id));
     if (file == nullptr) {
-      if (!opener.has_value()) opener.emplace(pid, is_foreign, open);
+      if (!opener.has_value()) opener.emplace(find(), is_foreign, open);
       file = opener->Open(module, key.first);
     }
     if (file != nullptr) files_.Add(key, std::move(file));

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -42,7 +43,9 @@ class LoadedModules {
   void KeepReadableBy(uid_t user, std::vector<int>* descriptors);
 
  private:
-  void Open(const std::vector<ModuleInfo>& modules, std::optional<pid_t> pid, bool is_foreign, OpenFiles* open);
+  // `find`: returns the live process, and is called only if a file is not open yet.
+  void Open(const std::vector<ModuleInfo>& modules, const std::function<std::optional<pid_t>()>& find, bool is_foreign,
+            OpenFiles* open);
 
   uint32_t newest_ = 0;   // the last module read from the table
   size_t looked_at_ = 0;  // number of modules read from a state

@@ -209,7 +209,14 @@ void ProcessExporter::HandOver(EndedFiles* ended) const {
 absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Export(const OutputFolder& output,
                                                                  ModuleSymbolizer& symbolizer, const Deadline& lines_by,
                                                                  const SnapshotOccasion& occasion) {
-  const std::optional<TableFile::Rights> rights = table_.ReadWith();
+  return ExportWith(table_.ReadWith(), output, symbolizer, lines_by, occasion);
+}
+
+absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportWith(const std::optional<TableFile::Rights>& rights,
+                                                                     const OutputFolder& output,
+                                                                     ModuleSymbolizer& symbolizer,
+                                                                     const Deadline& lines_by,
+                                                                     const SnapshotOccasion& occasion) {
   return rights.has_value() || occasion.begin_child != nullptr
              ? ExportInChild(rights, output, symbolizer, lines_by, occasion)
              : ExportHere(output, symbolizer, lines_by, occasion);

@@ -67,6 +67,10 @@ class ProcessExporter {
   absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, ModuleSymbolizer& symbolizer,
                                                   const Deadline& lines_by = Deadline::In(kLinesTime),
                                                   const SnapshotOccasion& occasion = {});
+  // The same, with the rights that ReadWith returned just now.
+  absl::StatusOr<std::vector<ProfileName>> ExportWith(const std::optional<TableFile::Rights>& rights,
+                                                      const OutputFolder& output, ModuleSymbolizer& symbolizer,
+                                                      const Deadline& lines_by, const SnapshotOccasion& occasion);
   // Copies the table of a process that waits before its exit handlers, and releases the process. If the handlers have
   // freed anything, Export writes the copy before the newest state.
   void CopyBeforeExit();

@@ -184,8 +184,8 @@ class Exporter {
     if (shares) {
       done = served.exporter.Share(*output_, *symbolizer_, &shared_);
     } else {
-      const auto written = served.exporter.Export(*output_, of_child != nullptr ? *of_child : *symbolizer_,
-                                                  Deadline::In(ProcessExporter::kLinesTime), occasion);
+      const auto written = served.exporter.ExportWith(rights, *output_, of_child != nullptr ? *of_child : *symbolizer_,
+                                                      Deadline::In(ProcessExporter::kLinesTime), occasion);
       done = written.status();
       // Never for a file with contents that another user's program determines.
       const bool is_own = !rights.has_value() && served.user == geteuid();

@@ -103,7 +103,7 @@ void ProcessObserver::ObserveThreads(const TableFile& table, bool reads_lives, P
     if (const auto alive = as_we_see.find(thread.id); alive != as_we_see.end()) {
       const std::optional<int64_t> began = ThreadBegan(pid, alive->second);
       if (!began.has_value() || thread.when_ns < *began - kOneTickNs) continue;  // the id was reused
-      name = ThreadName(pid, alive->second);
+      name = alive->second == pid ? of_main : ThreadName(pid, alive->second);
       seen[thread.id] = {name, now_ns};
     } else if (const auto before = seen_.find(thread.id);
                before != seen_.end() && thread.when_ns <= before->second.alive_ns) {

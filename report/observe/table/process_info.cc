@@ -227,8 +227,9 @@ pid_t ThreadWithMemory(pid_t pid) {
 }
 
 std::optional<uint64_t> ResidentBytes(pid_t pid) {
-  const std::vector<std::string> pages =
-      absl::StrSplit(ReadProc(ThreadWithMemory(pid), "statm"), ' ');  // total, resident, …
+  std::string text = ReadProc(pid, "statm");
+  if (text.starts_with("0 ")) text = ReadProc(ThreadWithMemory(pid), "statm");
+  const std::vector<std::string> pages = absl::StrSplit(text, ' ');  // total, resident, …
   uint64_t resident = 0;
   if (pages.size() < 2 || !absl::SimpleAtoi(pages[1], &resident) || resident == 0) return std::nullopt;
   return resident * KernelPageBytes();
