@@ -31,6 +31,7 @@ constexpr size_t kStubBytes = 128 << 10;
 
 // Large, so not on the stack.
 struct Work {
+  Elf64_Sym exported[kAllocatorNames];
   ExecutableImage image;
   EntryPlan plan;
   ExecutableFile file;
@@ -90,7 +91,7 @@ size_t CountImports(const link_map* map) {
 
 // An executable that exports nothing has a hash table without buckets in use. GNU ld then gives 1 for the number of its first
 // symbol, whatever the number of imports is.
-SymbolList ExportedBy(const DynamicSymbols& symbols, const link_map* map) {
+SymbolList DynamicList(const DynamicSymbols& symbols, const link_map* map) {
   SymbolList list;
   if (symbols.symbols == nullptr || symbols.names == nullptr) return list;
   list.symbols = symbols.symbols;
@@ -112,6 +113,18 @@ SymbolList ExportedBy(const DynamicSymbols& symbols, const link_map* map) {
   } else if (symbols.old_hash != nullptr) {
     list.count = symbols.old_hash[1];
   }
+  return list;
+}
+
+// Copies those that have an allocator's names: a look at 100,000 names (-rdynamic) would take some ms.
+SymbolList ExportedBy(const DynamicSymbols& symbols, Elf64_Sym (&found)[kAllocatorNames]) {
+  SymbolList list;
+  for (const NamedCall& call : kNamedCalls) {
+    if (const Elf64_Sym* symbol = FindSymbol(symbols, call.text, IsDefinition)) found[list.count++] = *symbol;
+  }
+  list.symbols = found;
+  list.names = symbols.names;
+  list.name_bytes = SIZE_MAX;
   return list;
 }
 
@@ -344,7 +357,7 @@ void Redirect(Work* work, bool has_threads, Write write) {
   const link_map* map = FirstObject();
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
   if (!DescribeImage(map, &work->image)) return;
-  work->image.exported = ExportedBy(symbols, map);
+  work->image.exported = ExportedBy(symbols, work->exported);
   const bool plain = DefinesPlainNames(work->image.exported);
   const Entries wanted = process.options.entries;
   if (wanted == Entries::kNo) return MakeEntryPlan(work->image, wanted, &plan);
@@ -358,6 +371,7 @@ void Redirect(Work* work, bool has_threads, Write write) {
   const bool has_symbols = work->file.ReadSymbols(plain, wanted, &work->image.all);
   if (has_symbols && !plain && !MayNameAllocator(work->image.all.names, work->image.all.name_bytes)) return;
   work->file.FindRestartable(&work->image);
+  work->image.dynamic = DynamicList(symbols, map);
   MakeEntryPlan(work->image, wanted, &plan);
   // Its code cannot be read.
   if (plain && !plan.outcome.has_allocator()) plan.outcome = {EntryReason::kUnknownCode, kName_malloc + 1, 1};
@@ -386,9 +400,10 @@ EntryOutcome RedirectBy(bool has_threads, Write write) {
   const link_map* map = FirstObject();
   if (map == nullptr) return {};
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
-  SymbolList imported = ExportedBy(symbols, map);
   // Those that are not hashed. Without position-independent code, functions are hashed if their address is taken.
-  if (symbols.hash != nullptr && symbols.hash[1] > 1) imported.count = symbols.hash[1];
+  SymbolList imported;
+  imported.symbols = symbols.symbols, imported.names = symbols.names, imported.name_bytes = SIZE_MAX;
+  if (symbols.hash != nullptr) imported.count = symbols.hash[1] > 1 ? symbols.hash[1] : DynamicList(symbols, map).count;
   const bool plain = FindSymbol(symbols, "malloc", IsDefinition) != nullptr;
   const auto imports_hashed = [&symbols](const char* name) { return FindSymbol(symbols, name, IsImport) != nullptr; };
   if (!plain && !MayHaveOwnAllocator(imported, imports_hashed)) return {};

@@ -68,7 +68,8 @@ class FileImage {
     }
     FindRestartable(*elf);
     if (expects_allocator) found_.ExpectSome();
-    ReadSymbols(*elf, SHT_DYNSYM, &exported_, &image_.exported, [](size_t, size_t) { return SymbolReading::kAll; });
+    ReadSymbols(*elf, SHT_DYNSYM, &exported_, &image_.dynamic, [](size_t, size_t) { return SymbolReading::kAll; });
+    image_.exported = image_.dynamic;
     const auto how = [this, wanted](size_t symbol_bytes, size_t name_bytes) {
       if (wanted == Entries::kNo) return SymbolReading::kNone;
       const auto reading = HowToReadSymbols(symbol_bytes, name_bytes, DefinesPlainNames(image_.exported), wanted);

@@ -19,7 +19,7 @@ namespace holdfast {
 // The GNU hash table of an object (DT_GNU_HASH, which nearly every object of the last fifteen years has):
 //   4 numbers: buckets, first symbol in the table, words of the Bloom filter, shift; then filter, buckets, chains.
 //
-// Of the older DT_HASH only the second number is used: the count of symbols.
+// The older DT_HASH: 2 numbers: buckets, symbols; then buckets, chains. Imports are in it, too.
 struct DynamicSymbols {
   uintptr_t bias = 0;
   const uint32_t* hash = nullptr;
@@ -61,6 +61,15 @@ constexpr uint32_t HashOfSymbol(const char* name) {
   return hash;
 }
 
+constexpr uint32_t OldHashOfSymbol(const char* name) {
+  uint32_t hash = 0;
+  for (const char* at = name; *at != '\0'; ++at) {
+    hash = (hash << 4) + static_cast<uint8_t>(*at);
+    hash = (hash ^ (hash >> 24 & 0xf0)) & 0xfffffff;
+  }
+  return hash;
+}
+
 // A name, hashed once for all objects that are searched.
 struct SymbolName {
   constexpr SymbolName(const char* name) : text(name), hash(HashOfSymbol(name)) {}
@@ -74,7 +83,10 @@ template <typename Wanted>
 const Elf64_Sym* FindSymbol(const DynamicSymbols& object, const SymbolName& name, Wanted wanted) {
   if (object.symbols == nullptr || object.names == nullptr) return nullptr;
   if (object.hash == nullptr) {
-    for (uint32_t i = 0; object.old_hash != nullptr && i < object.old_hash[1]; ++i) {
+    const uint32_t buckets = object.old_hash != nullptr ? object.old_hash[0] : 0;
+    if (buckets == 0) return nullptr;
+    const uint32_t *const bucket = object.old_hash + 2, *const chain = bucket + buckets;
+    for (uint32_t i = bucket[OldHashOfSymbol(name.text) % buckets]; i != STN_UNDEF; i = chain[i]) {
       const Elf64_Sym& symbol = object.symbols[i];
       if (wanted(symbol) && TextEquals(object.names + symbol.st_name, name.text)) return &symbol;
     }

@@ -368,9 +368,10 @@ class Planner {
   // than malloc's.
   int FindMessage() const {
     uintptr_t left = 2 * kSearchedBytes;
-    // Constants usually have a segment of their own; if not, they are beside the code.
+    // Constants usually have a segment of their own, after the code; if not, they are beside the code. The first segment has
+    // names, which may be many.
     for (int pass = 0; pass < 2; ++pass) {
-      for (int i = 0; i < image_.segment_count; ++i) {
+      for (int i = image_.segment_count - 1; i >= 0; --i) {
         const ExecutableImage::Segment& segment = image_.segments[i];
         if (segment.is_writable || segment.is_code != (pass == 1)) continue;
         const uintptr_t bytes = segment.end - segment.start < left ? segment.end - segment.start : left;
@@ -1165,9 +1166,15 @@ class Planner {
         continue;
       CollectCallees(site.address, site.address + site.bytes, visited, &count);
     }
+    uint64_t exported = 0;
+    int known = 0;
     for (int done = 0; done < count && !refused_; ++done) {
+      if (done == known) {
+        exported |= ExportedAmong(visited, known, count);
+        known = count;
+      }
       const uint32_t index = starts.UpTo(visited[done]);
-      if (index == 0 || starts.At(index - 1) != visited[done] || IsExported(visited[done])) continue;
+      if (index == 0 || starts.At(index - 1) != visited[done] || (exported >> done & 1) != 0) continue;
       const uintptr_t next = index < starts.count ? starts.At(index) : visited[done];
       const uintptr_t end = next - visited[done] > kLargestVisited ? visited[done] + kLargestVisited : next;
       if (done < kMaxVisited / 4) CollectCallees(visited[done], end, visited, &count);
@@ -1216,12 +1223,19 @@ class Planner {
     return false;
   }
 
-  bool IsExported(uintptr_t address) const {
-    for (size_t i = 0; i < image_.exported.count; ++i) {
-      const Elf64_Sym& symbol = image_.exported.symbols[i];
-      if (IsDefinedFunction(symbol) && image_.bias + symbol.st_value == address) return true;
+  // Which of these addresses are exported functions', as bits. One pass: -rdynamic may export 100,000.
+  uint64_t ExportedAmong(const uintptr_t* addresses, int first, int count) const {
+    static_assert(kMaxVisited <= 64);
+    uint64_t found = 0, marked[kPlaceWords] = {};
+    const auto place = [](uintptr_t address) { return address / kPlaceBytes % (64 * kPlaceWords); };
+    for (int i = first; i < count; ++i) marked[place(addresses[i]) / 64] |= uint64_t{1} << place(addresses[i]) % 64;
+    for (size_t i = 0; i < image_.dynamic.count; ++i) {
+      const Elf64_Sym& symbol = image_.dynamic.symbols[i];
+      const uintptr_t address = image_.bias + symbol.st_value;
+      if (LIKELY((marked[place(address) / 64] >> place(address) % 64 & 1) == 0) || !IsDefinedFunction(symbol)) continue;
+      for (int j = first; j < count; ++j) found |= uint64_t{addresses[j] == address} << j;
     }
-    return false;
+    return found;
   }
 
   void CollectCallees(uintptr_t start, uintptr_t end, uintptr_t* visited, int* count) {

@@ -55,7 +55,8 @@ struct ExecutableImage {
   Segment segments[kMaxSegments];
   int segment_count = 0;
   uintptr_t unwind_table = 0;  // .eh_frame_hdr; 0: none
-  SymbolList exported;         // .dynsym
+  SymbolList dynamic;          // .dynsym
+  SymbolList exported;         // those definitions in it that have an allocator's names
   SymbolList all;              // .symtab, of the file or its debug file
   // Addresses that a thread which is interrupted there leaves for another one (rseq).
   struct Restartable {
@@ -176,15 +177,16 @@ bool MayHaveOwnAllocator(const SymbolList& list, Imports also) {
   }
   return maps && advises;
 }
-// What is read of .symtab: beside plain names, which .dynsym has too, all of it or nothing. Without them, as most executables
-// have no allocator, only the global ones that may be an allocator's if there are many (allocator_symbols.h).
+// What is read of .symtab: beside plain names, which .dynsym has too, all of it or nothing: 5 MiB take 1 ms of the 2 ms that
+// such a program may start later (2026-11, on a busy machine). Without them, as most executables have no allocator, only the
+// global ones that may be an allocator's if there are many (allocator_symbols.h).
 enum class SymbolReading { kNone, kGlobal, kAll };
-inline constexpr size_t kMaxNamesBesidePlain = 4 << 20, kMaxSymbolTableBytes = 1 << 20;
+inline constexpr size_t kMaxBytesBesidePlain = 5 << 20, kMaxSymbolTableBytes = 1 << 20;
 inline constexpr SymbolReading HowToReadSymbols(size_t symbol_bytes, size_t name_bytes, bool has_plain_names,
                                                 Entries wanted) {
-  if (has_plain_names) return name_bytes <= kMaxNamesBesidePlain ? SymbolReading::kAll : SymbolReading::kNone;
-  return wanted == Entries::kYes || symbol_bytes + name_bytes <= kMaxSymbolTableBytes ? SymbolReading::kAll
-                                                                                      : SymbolReading::kGlobal;
+  const size_t bytes = symbol_bytes + name_bytes;
+  if (has_plain_names) return bytes <= kMaxBytesBesidePlain ? SymbolReading::kAll : SymbolReading::kNone;
+  return wanted == Entries::kYes || bytes <= kMaxSymbolTableBytes ? SymbolReading::kAll : SymbolReading::kGlobal;
 }
 // Whether a symbol is a function, or may be one.
 inline bool IsDefinedFunction(const Elf64_Sym& symbol) {
