@@ -319,7 +319,8 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
   }
   folder("--tables", "--tables", &options->tables, "Folder of the table files, on a tmpfs")->default_str("/dev/shm");
   run.add_flag("-q,--quiet", options->quiet, "Print only errors");
-  run.add_flag("-v,--verbose", options->verbose, "Print more, including messages of the preloaded library");
+  run.add_flag("-v,--verbose", options->verbose, "Print more, including messages of the preloaded library")
+      ->default_str("");  // newer CLI11 shows 0
 }
 
 size_t SplitProgram(const CLI::App& run, const std::vector<std::string>& arguments, std::vector<std::string>* program) {
