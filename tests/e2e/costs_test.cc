@@ -346,7 +346,8 @@ TEST_F(Costs, AllocationsGoOnWhileTheReaderOfTheirTableIsStopped) {
     stopped_in_time += ReadFile("/proc/" + std::to_string(dump.pid()) + "/stat").find(") Z ") == std::string::npos;
     kill(exporter, SIGCONT);
     const RunResult dumped = dump.Wait();
-    EXPECT_TRUE(dumped.exited(0)) << dumped.Describe();
+    // On a busy machine it may notice the stop.
+    EXPECT_TRUE(dumped.exited(0) || dumped.err.find("is stopped; resume it") != std::string::npos) << dumped.Describe();
   }
   EXPECT_GT(stopped_in_time, 0);
   program.CloseInput();

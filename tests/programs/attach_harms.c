@@ -151,7 +151,7 @@ static void AlternateOnOwnStack(void) {
   Alternate(stacks);
 }
 
-// Waits for input, and ends the process. Clears the stack up to `end`: from the frames there, a walk may go on.
+// Waits for input, and ends the process. Clears the stack up to `end`: from frames there, a walk may go on.
 __asm__(
     ".pushsection .text\n"
     ".type wait_without_tables, @function\n"
@@ -205,7 +205,7 @@ int main(int count, char** arguments) {
     }
   }
   puts("ready");
-  if (strcmp(how, "tables") == 0) wait_without_tables((char*)__builtin_frame_address(0) + 2 * sizeof(void*));
+  if (strcmp(how, "tables") == 0) wait_without_tables((char*)arguments - sizeof(void*));
   struct pollfd input = {.fd = 0, .events = POLLIN};
   for (int i = 0; i < 300 && poll(&input, 1, 100) == 0; ++i) free(malloc(20000));
   return 0;
