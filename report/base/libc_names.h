@@ -1,7 +1,8 @@
-// Names of C libraries: the files of musl, and the frames of memory that a C library maps for its own malloc.
+// Names of C libraries and allocators: their files, and the frames of memory that a C library maps for its own malloc.
 #ifndef HOLDFAST_REPORT_BASE_LIBC_NAMES_H_
 #define HOLDFAST_REPORT_BASE_LIBC_NAMES_H_
 
+#include <initializer_list>
 #include <string_view>
 
 #include "report/base/base_name.h"
@@ -29,6 +30,16 @@ inline bool IsFileOfMusl(std::string_view path) {
 inline bool IsFileOfGlibc(std::string_view path) {
   const std::string_view name = BaseName(path);
   return name.starts_with("libc.so.6") || name.starts_with("libc-2.");
+}
+
+// Names the allocator of a shared library by the file: "jemalloc" for libjemalloc.so.2; "": none.
+inline std::string_view AllocatorOfFile(std::string_view path) {
+  constexpr std::string_view kPrefix = "lib";
+  const std::string_view name = BaseName(path);
+  for (const std::string_view allocator : {"jemalloc", "tcmalloc", "mimalloc", "snmalloc"}) {
+    if (name.starts_with(kPrefix) && name.substr(kPrefix.size()).starts_with(allocator)) return allocator;
+  }
+  return "";
 }
 
 // Whether one of the files is musl's, and none is glibc's. A linker maps libraries as data, also those of the other C

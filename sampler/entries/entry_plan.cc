@@ -166,9 +166,10 @@ bool AnyAlloc(const char* text, size_t bytes, Found found) {
 // Messages of listed allocators, as they are in stripped files: the parts before and after "lloc". In two parts, so that
 // they are not in our own files.
 struct Message {
-  char before[8], after[20];
+  char before[12], after[20];
 };
-constexpr Message kMessages[] = {{"<jema", ">: "}, {"mima", ": "}, {"tcma", ": large alloc "}, {"snma", ""}};
+constexpr Message kMessages[] = {{"<jema", ">: "}, {"mima", ": "}, {"tcma", ": large alloc "}, {"ise snma", "."}};
+constexpr char kAllocators[][12] = {"jemalloc", "mimalloc", "tcmalloc", "snmalloc"};
 // For each, a function beside malloc's that programs call. Only a C++ library that is shared refers to operator new.
 constexpr char kOtherFunctions[][16] = {"mallocx", "mi_heap_malloc", "_Znwm", "_Znwm"};
 constexpr int kTcmalloc = 2;
@@ -192,7 +193,7 @@ bool HasAccount(const char* text, size_t bytes) {
 }
 
 // The number of an allocator in kMessages; −1: none.
-int AllocatorByMessage(const char* text, size_t bytes) {
+int NumberByMessage(const char* text, size_t bytes) {
   int found = -1;
   AnyAlloc(text, bytes, [text, bytes, &found](size_t lloc) {
     for (int i = 0; i < static_cast<int>(sizeof kMessages / sizeof *kMessages); ++i) {
@@ -375,7 +376,7 @@ class Planner {
         const ExecutableImage::Segment& segment = image_.segments[i];
         if (segment.is_writable || segment.is_code != (pass == 1)) continue;
         const uintptr_t bytes = segment.end - segment.start < left ? segment.end - segment.start : left;
-        const int found = AllocatorByMessage(reinterpret_cast<const char*>(segment.start), bytes);
+        const int found = NumberByMessage(reinterpret_cast<const char*>(segment.start), bytes);
         if (found >= 0) return found;
         left -= bytes;
       }
@@ -1209,16 +1210,11 @@ class Planner {
   // Whether a function has a name that is not an allocator's. Without names it counts as the allocator's. If only names of
   // allocators were read, it may have one.
   bool MayBePrograms(uintptr_t address) const {
-    static constexpr char kOwn[][20] = {"je_", "_rjem_",   "mi_",          "_mi_",        "tc_",
-                                        "sn_", "TCMalloc", "_ZN8tcmalloc", "_ZN8snmalloc"};
     if (image_.all.is_partial) return true;
     for (size_t i = 0; i < image_.all.count; ++i) {
       const Elf64_Sym& symbol = image_.all.symbols[i];
       if (!IsDefinedFunction(symbol) || image_.bias + symbol.st_value != address) continue;
-      const char* name = image_.all.NameOf(symbol);
-      bool is_own = false;
-      for (const auto& own : kOwn) is_own = is_own || StartsWith(name, own);
-      return !is_own;
+      return !IsOfAllocator(image_.all.NameOf(symbol));
     }
     return false;
   }
@@ -1306,6 +1302,56 @@ bool DefinesPlainNames(const SymbolList& symbols) {
     frees = frees || strcmp(name, "free") == 0;
   }
   return allocates && frees;
+}
+
+const char* AllocatorByMessage(const char* text, size_t bytes) {
+  const int found = NumberByMessage(text, bytes);
+  return found >= 0 ? kAllocators[found] : nullptr;
+}
+
+bool IsOfAllocator(const char* name) {
+  // Two are in jemalloc's operator new; those from retry_malloc on in gperftools' tcmalloc, where clang leaves out the L in
+  // names of static functions; those from TcmallocSlab on in google/tcmalloc, from sn_ on in snmalloc. Its operators take a
+  // nothrow_t that is not constant.
+  static constexpr char kStarts[][40] = {"mi_",
+                                         "_mi_",
+                                         "je_",
+                                         "_rjem_",
+                                         "_Z13fallback_impl",
+                                         "_ZL9handleOOM",
+                                         "_ZN12_GLOBAL__N_1L12retry_malloc",
+                                         "_ZN12_GLOBAL__N_112retry_malloc",
+                                         "_ZN12_GLOBAL__N_1L15do_malloc_pages",
+                                         "_ZN12_GLOBAL__N_115do_malloc_pages",
+                                         "_ZN12_GLOBAL__N_1L9do_malloc",
+                                         "_ZN12_GLOBAL__N_19do_malloc",
+                                         "_ZN12_GLOBAL__N_1L11do_memalign",
+                                         "_ZN12_GLOBAL__N_111do_memalign",
+                                         "_ZN11MallocBlock",
+                                         "tc_",
+                                         "_ZN22TCMallocImplementation",
+                                         "TcmallocSlab_Internal_",
+                                         "TCMalloc",
+                                         "MallocExtension_Internal_",
+                                         "sn_",
+                                         "__je_bootstrap_",
+                                         "reallocarr",
+                                         "rallocm",
+                                         "dallocm",
+                                         "allocm",
+                                         "_Znwm",
+                                         "_Znam",
+                                         "_ZdlPv",
+                                         "_ZdaPv"};
+  // Functions of these namespaces, and what the compiler makes of other templates for them.
+  static constexpr char kScopes[][12] = {"8tcmalloc", "8snmalloc"};
+  for (const auto& start : kStarts) {
+    if (StartsWith(name, start)) return true;
+  }
+  for (const auto& scope : kScopes) {
+    if (strstr(name, scope) != nullptr) return true;
+  }
+  return NumberOf(name) >= 0;
 }
 
 bool ConcernsAllocator(const char* name) {

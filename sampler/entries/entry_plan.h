@@ -193,6 +193,10 @@ inline bool IsDefinedFunction(const Elf64_Sym& symbol) {
   const int type = ELF64_ST_TYPE(symbol.st_info);
   return symbol.st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC);
 }
+// Whether a function with this name is a part of one of the allocators that the tests cover.
+bool IsOfAllocator(const char* name);
+// The allocator that writes a message in this text: "jemalloc", "mimalloc", "snmalloc" or "tcmalloc"; null: none.
+const char* AllocatorByMessage(const char* text, size_t bytes);
 // Whether a name may be an allocator's function, a compiler's copy of one, or reveals an allocator.
 bool ConcernsAllocator(const char* name);
 // Whether a table of names has one that begins an allocator's family: a quick look at the bytes.

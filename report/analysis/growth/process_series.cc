@@ -10,7 +10,6 @@
 #include "fmt/format.h"
 #include "report/analysis/profiles/metric.h"
 #include "report/analysis/variance.h"
-#include "report/base/base_name.h"
 #include "report/base/libc_names.h"
 #include "report/base/value_units.h"
 #include "report/profile/typed_records.h"
@@ -29,15 +28,13 @@ constexpr double kKnownAges = 0.5;           // the least part of the bytes in u
 
 // Whether the leaf maps memory for the blocks of an allocator.
 bool IsOfAllocator(const Profile& profile, const FrameNode& leaf) {
-  constexpr std::string_view kLibraries[] = {"libjemalloc", "libtcmalloc", "libmimalloc", "libsnmalloc"};
   constexpr std::string_view kLinked[] = {"je_", "_rjem_", "os_pages_", "tcmalloc::", "mi_", "_mi_", "snmalloc::"};
-  const auto begins = [](std::string_view text, const auto& all) {
-    return std::ranges::any_of(all, [&](std::string_view begin) { return text.starts_with(begin); });
-  };
   const bool is_in_library = std::ranges::any_of(
-      leaf.objects, [&](StringId object) { return begins(BaseName(profile.strings[object]), kLibraries); });
+      leaf.objects, [&](StringId object) { return !AllocatorOfFile(profile.strings[object]).empty(); });
   const auto& linked = profile.records().allocator;
-  return is_in_library || (linked.has_value() && linked->is_seen && begins(leaf.name, kLinked));
+  return is_in_library ||
+         (linked.has_value() && linked->is_seen &&
+          std::ranges::any_of(kLinked, [&](std::string_view begin) { return leaf.name.starts_with(begin); }));
 }
 
 void AddSurvivors(const AliveAges& ages, double hours, Series* series) {

@@ -13,14 +13,14 @@
 #include "report/analysis/profiles/profile_set.h"
 #include "report/base/base_name.h"
 #include "report/base/holdfast_library.h"
+#include "report/base/libc_names.h"
 #include "report/profile/profile_kind.h"
 
 namespace holdfast {
 namespace {
 
-constexpr std::array<std::string_view, 12> kObjects = {"libabsl_",       "libboost_",   "libfolly",    "libglib-2.0",
-                                                       "libgobject-2.0", "libjemalloc", "libtcmalloc", "libmimalloc",
-                                                       "libtbb",         "libstdc++",   "libc++",      "libstd-"};
+constexpr std::array<std::string_view, 9> kObjects = {
+    "libabsl_", "libboost_", "libfolly", "libglib-2.0", "libgobject-2.0", "libtbb", "libstdc++", "libc++", "libstd-"};
 
 // Parts of the path of a source file.
 constexpr std::array<std::string_view, 9> kFiles = {"/include/c++/",  "/c++/v1/",        "/rustc/",
@@ -253,7 +253,8 @@ bool IsOfPackage(std::string_view function) {
 }  // namespace
 
 bool IsPlumbing(std::string_view function, std::string_view file, std::string_view object) {
-  if (IsSystemFrame(function, object) || AnyStarts(kObjects, BaseName(object)) || IsHoldfastLibrary(object))
+  if (IsSystemFrame(function, object) || AnyStarts(kObjects, BaseName(object)) || !AllocatorOfFile(object).empty() ||
+      IsHoldfastLibrary(object))
     return true;
   if (function.starts_with(kJitCode) || IsOperatorNew(function)) return true;
   if (std::any_of(kFiles.begin(), kFiles.end(),

@@ -5,25 +5,14 @@
 
 #include <algorithm>
 #include <memory>
-#include <string_view>
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
 #include "report/names/elf/elf_file.h"
+#include "sampler/entries/entry_plan.h"
 
 namespace holdfast {
 namespace {
-
-// In two parts, so that they are not in our own files.
-constexpr struct {
-  std::string_view start, end, allocator;
-} kMessages[] = {
-    {"<jemal", "loc>: ", "jemalloc"},
-    {"mimal", "loc: ", "mimalloc"},
-    {"tcmal", "loc: large alloc ", "tcmalloc"},
-    {"central", " cache freelist", "tcmalloc"},
-    {"Failed to initialise snmal", "loc.", "snmalloc"},
-};
 
 constexpr uint64_t kTextPieceBytes = 1 << 20;
 
@@ -40,9 +29,7 @@ std::string AllocatorByText(const std::string& path) {
     for (uint64_t done = 0; done < segment.p_filesz && left > 0; done += kTextPieceBytes) {
       const uint64_t wanted = std::min(segment.p_filesz - done, kTextPieceBytes + kOverlap);
       const std::string piece = elf->ReadUpTo(segment.p_offset + done, wanted);
-      for (const auto& [start, end, allocator] : kMessages) {
-        if (piece.find(std::string(start).append(end)) != std::string::npos) return std::string(allocator);
-      }
+      if (const char* allocator = AllocatorByMessage(piece.data(), piece.size())) return allocator;
       left -= std::min(left, kTextPieceBytes);
     }
   }

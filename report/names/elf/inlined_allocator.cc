@@ -19,7 +19,7 @@
 #include "report/names/elf/elf_file.h"
 #include "report/names/elf/elf_symbols.h"
 #include "report/names/elf/separate_symbols.h"
-#include "sampler/entries/call_shape.h"
+#include "sampler/entries/entry_plan.h"
 #include "sampler/entries/instruction.h"
 
 namespace holdfast {
@@ -47,60 +47,11 @@ constexpr struct {
                       {"_ZN8snmalloc", "small_alloc"},
                       {"_ZN8snmalloc", "alloc_not_small"},
                       {"_ZN8snmalloc", "dealloc_"}};
-// In each function of these namespaces, and in what the compiler makes of other templates for them.
-constexpr std::string_view kOwnScopes[] = {"8tcmalloc", "8snmalloc"};
-// How names of functions begin that belong to these allocators. Two are in jemalloc's operator new; those from retry_malloc
-// on are in gperftools' tcmalloc, where clang leaves out the L in names of static functions; those from TcmallocSlab on in
-// google/tcmalloc, from sn_ on in snmalloc. Its operators take a nothrow_t that is not constant.
-constexpr std::string_view kOwnStarts[] = {"mi_",
-                                           "_mi_",
-                                           "je_",
-                                           "_rjem_",
-                                           "_Z13fallback_impl",
-                                           "_ZL9handleOOM",
-                                           "_ZN12_GLOBAL__N_1L12retry_malloc",
-                                           "_ZN12_GLOBAL__N_112retry_malloc",
-                                           "_ZN12_GLOBAL__N_1L15do_malloc_pages",
-                                           "_ZN12_GLOBAL__N_115do_malloc_pages",
-                                           "_ZN12_GLOBAL__N_1L9do_malloc",
-                                           "_ZN12_GLOBAL__N_19do_malloc",
-                                           "_ZN12_GLOBAL__N_1L11do_memalign",
-                                           "_ZN12_GLOBAL__N_111do_memalign",
-                                           "_ZN11MallocBlock",
-                                           "tc_",
-                                           "_ZN22TCMallocImplementation",
-                                           "TcmallocSlab_Internal_",
-                                           "TCMalloc",
-                                           "MallocExtension_Internal_",
-                                           "sn_",
-                                           "__je_bootstrap_",
-                                           "reallocarr",
-                                           "rallocm",
-                                           "dallocm",
-                                           "allocm",
-                                           "_Znwm",
-                                           "_Znam",
-                                           "_ZdlPv",
-                                           "_ZdaPv"};
-
 bool IsSlowPart(std::string_view name) {
   return std::find(std::begin(kSlowParts), std::end(kSlowParts), name) != std::end(kSlowParts) ||
          std::any_of(std::begin(kSlowPartsWith), std::end(kSlowPartsWith), [name](const auto& one) {
            return name.starts_with(one.start) && name.find(one.part) != name.npos;
          });
-}
-
-bool IsOwnName(std::string_view name) {
-  static const auto* const kNames = [] {
-    auto* all = new absl::flat_hash_set<std::string_view>;
-    for (const NamedCall& call : kNamedCalls) all->insert(call.text);
-    return all;
-  }();
-  return kNames->contains(name) ||
-         std::any_of(std::begin(kOwnStarts), std::end(kOwnStarts),
-                     [name](std::string_view start) { return name.starts_with(start); }) ||
-         std::any_of(std::begin(kOwnScopes), std::end(kOwnScopes),
-                     [name](std::string_view scope) { return name.find(scope) != name.npos; });
 }
 
 class InlinedAllocatorSearch {
@@ -157,11 +108,11 @@ class InlinedAllocatorSearch {
     for (const Elf64_Sym& symbol : table->symbols) {
       if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF || symbol.st_name >= names->size())
         continue;
-      std::string_view name(names->c_str() + symbol.st_name);
+      std::string name(names->c_str() + symbol.st_name);
       name = name.substr(0, name.find('.'));  // of `_mi_malloc_generic.constprop.0`
       functions_.push_back({symbol.st_value, symbol.st_value + symbol.st_size});
       if (IsSlowPart(name)) slow_parts_.emplace(symbol.st_value, name);
-      if (IsOwnName(name)) own_.push_back(functions_.back());
+      if (IsOfAllocator(name.c_str())) own_.push_back(functions_.back());
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "report/base/base_name.h"
 #include "report/base/holdfast_library.h"
+#include "report/base/libc_names.h"
 #include "report/observe/memory/arenas.h"
 #include "report/observe/memory/libc_mappings.h"
 #include "report/observe/memory/table_reader.h"
@@ -264,15 +265,9 @@ class Account {
 
   // Recognizes the allocator by its mapped library; glibc by the addresses of blocks.
   std::string AllocatorName() const {
-    constexpr std::pair<std::string_view, std::string_view> kLibraries[] = {{"libjemalloc", "jemalloc"},
-                                                                            {"libtcmalloc", "tcmalloc"},
-                                                                            {"libmimalloc", "mimalloc"},
-                                                                            {"libsnmalloc", "snmalloc"}};
     bool has_glibc_heap = account_.arenas > 0;
     for (const MemoryMapping& mapping : input_.mappings) {
-      for (const auto& [file, name] : kLibraries) {
-        if (BaseName(mapping.name).starts_with(file)) return std::string(name);
-      }
+      if (const std::string_view name = AllocatorOfFile(mapping.name); !name.empty()) return std::string(name);
     }
     if (UsesMusl(input_.mappings)) return kMusl;
     // gperftools' tcmalloc takes its memory from [heap].
