@@ -82,7 +82,7 @@ static char room[kRoom];
 static size_t used;
 static void* freed;
 typedef void* __attribute__((may_alias)) Link;  // in a free block; without memcpy, which may use any register
-volatile int gate;  // 1: free runs its rare part
+volatile int gate;                              // 1: free runs its rare part
 
 __attribute__((noinline, used)) void* toy_malloc(size_t bytes) {
 #if CASE == LITTLE
