@@ -25,40 +25,32 @@ class Costs : public Profiled {
   static bool Has(const char* program) {
     return Execute({.argv = {"sh", "-c", std::string("command -v ") + program + " >/dev/null"}}).exited(0);
   }
-  // The number behind `word` in `text`, −1 if there is none.
-  // The instructions that a program executes more with --entries auto than with no.
+  // The instructions that a program executes, with `options` of the library if there are any.
+  double InstructionsOf(const std::string& program, Launch launch, const Options& options) {
+    Command command = CommandFor(launch, {program}, options);
+    command.env["HOLDFAST_EXPORTER"] = "no";
+    command.env["HOLDFAST_SEED"] = "1";  // else one run in ten has a sample, 23,000 instructions
+    command.argv.insert(command.argv.begin(),
+                        {"valgrind", "--tool=callgrind", "--smc-check=all", "--callgrind-out-file=/dev/null"});
+    command.timeout_seconds = 60;
+    const RunResult r = Execute(command);
+    EXPECT_TRUE(r.exited(0)) << r.Describe();
+    const double total = NumberAfter(r.err, "Collected : ");
+    EXPECT_GT(total, 10'000) << r.err;
+    return total;
+  }
+  // What a program executes more with --entries auto than with no.
   double InstructionsOfEntries(const std::string& program) {
-    std::map<std::string, double> total;
-    for (const std::string entries : {"no", "auto"}) {
-      Command command = CommandFor(Launch::kPreload, {program}, {{"entries", entries}, {"seed", "1"}});
-      command.env["HOLDFAST_EXPORTER"] = "no";
-      command.argv.insert(command.argv.begin(),
-                          {"valgrind", "--tool=callgrind", "--smc-check=all", "--callgrind-out-file=/dev/null"});
-      command.timeout_seconds = 60;
-      const RunResult r = Execute(command);
-      EXPECT_TRUE(r.exited(0)) << r.Describe();
-      total[entries] = NumberAfter(r.err, "Collected : ");
-    }
-    return total["auto"] - total["no"];
+    return InstructionsOf(program, Launch::kPreload, {{"entries", "auto"}}) -
+           InstructionsOf(program, Launch::kPreload, {{"entries", "no"}});
   }
-  // The instructions that a program executes more than without the library.
+  // What a program executes more than without the library.
   double InstructionsOfStart(const std::string& program) {
-    double total[2];
-    for (const bool preloaded : {false, true}) {
-      Command command = CommandFor(preloaded ? Launch::kPreload : Launch::kBare, {program}, {});
-      command.env["HOLDFAST_EXPORTER"] = "no";
-      command.env["HOLDFAST_SEED"] = "1";  // else one run in ten has a sample, 23,000 instructions
-      command.argv.insert(command.argv.begin(),
-                          {"valgrind", "--tool=callgrind", "--smc-check=all", "--callgrind-out-file=/dev/null"});
-      command.timeout_seconds = 60;
-      const RunResult r = Execute(command);
-      EXPECT_TRUE(r.exited(0)) << r.Describe();
-      total[preloaded] = NumberAfter(r.err, "Collected : ");
-      EXPECT_GT(total[preloaded], 10'000) << r.err;
-    }
-    EXPECT_GT(total[1] - total[0], 10'000) << program << ": is it preloaded at all?";
-    return total[1] - total[0];
+    const double more = InstructionsOf(program, Launch::kPreload, {}) - InstructionsOf(program, Launch::kBare, {});
+    EXPECT_GT(more, 10'000) << program << ": is it preloaded at all?";
+    return more;
   }
+  // The number behind `word` in `text`, −1 if there is none.
   static double NumberAfter(const std::string& text, const std::string& word) {
     const size_t at = text.find(word);
     return at == std::string::npos ? -1 : std::atof(text.c_str() + at + word.size());
