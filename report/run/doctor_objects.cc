@@ -221,8 +221,6 @@ constexpr OpenMpCall kOpenMpCalls[] = {
     {"GOMP_doacross_ull_wait", OpenMpUse::kDoacross},
     {"__kmpc_doacross_wait", OpenMpUse::kDoacross},
 };
-// Compilers put the kind of a loop into the name: GOMP_parallel_loop_nonmonotonic_dynamic.
-constexpr std::string_view kOpenMpRegions[] = {"GOMP_parallel", "GOMP_teams_reg", "__kmpc_fork_"};
 
 std::vector<std::string_view> OpenMpNames(OpenMpUse use) {
   std::vector<std::string_view> names;
@@ -238,9 +236,7 @@ std::set<OpenMpUse> OpenMpUsesOf(const Object& object) {
     if (object.file.needs.contains(std::string(call.name))) uses.insert(call.use);
   }
   for (const std::string& name : object.file.needs) {
-    for (const std::string_view region : kOpenMpRegions) {
-      if (name.starts_with(region)) uses.insert(OpenMpUse::kRegion);
-    }
+    if (StartsOpenMpRegion(name)) uses.insert(OpenMpUse::kRegion);
   }
   return uses;
 }

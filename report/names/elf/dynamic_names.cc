@@ -74,10 +74,7 @@ void TakeSymbols(const ElfFile& elf, const Elf64_Shdr& section, DynamicNames* ob
       hidden->allocates = hidden->allocates || strcmp(name, "malloc") == 0;
       hidden->frees = hidden->frees || strcmp(name, "free") == 0;
     }
-    // What begins a team of threads.
-    const bool is_openmps = strncmp(name, "GOMP_parallel", strlen("GOMP_parallel")) == 0 ||
-                            strncmp(name, "__kmpc_fork_", strlen("__kmpc_fork_")) == 0;
-    if (is_openmps && symbol.st_shndx != SHN_UNDEF) object->has_openmp = true;
+    if (symbol.st_shndx != SHN_UNDEF && StartsOpenMpRegion(name)) object->has_openmp = true;
     const bool throws = strcmp(name, "__cxa_throw") == 0 || strcmp(name, "_Unwind_RaiseException") == 0;
     if (throws && !dynamic && symbol.st_shndx != SHN_UNDEF) object->throws_itself = true;
   }
@@ -100,6 +97,12 @@ bool DynamicNames::may_have_own_allocator() const {
   const bool gets = std::any_of(std::begin(kGetMemory), std::end(kGetMemory),
                                 [this](const char* name) { return needs.contains(name); });
   return gets && needs.contains(kGivesMemoryBack);
+}
+
+bool StartsOpenMpRegion(std::string_view function) {
+  constexpr std::string_view kStarts[] = {"GOMP_parallel", "GOMP_teams_reg", "__kmpc_fork_"};
+  return std::any_of(std::begin(kStarts), std::end(kStarts),
+                     [function](std::string_view start) { return function.starts_with(start); });
 }
 
 absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path) {

@@ -7,6 +7,7 @@
 #define HOLDFAST_REPORT_NAMES_ELF_DYNAMIC_NAMES_H_
 
 #include <string>
+#include <string_view>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
@@ -30,6 +31,10 @@ struct DynamicNames {
   bool may_have_own_allocator() const;
   bool is_symbolic = false;  // linked with -Bsymbolic: its own definitions answer its own calls
 };
+
+// Whether this function of an OpenMP runtime starts the threads of a region. Compilers put the kind of a loop into the name:
+// GOMP_parallel_loop_nonmonotonic_dynamic.
+bool StartsOpenMpRegion(std::string_view function);
 
 absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path);
 
