@@ -563,10 +563,7 @@ absl::StatusOr<std::unique_ptr<BorrowedThread>> BorrowedThread::Stop(pid_t pid, 
   state->thread = thread;
   if (ptrace(PTRACE_SEIZE, thread, nullptr, PTRACE_O_TRACESYSGOOD) != 0) {
     if (errno == ESRCH) return absl::NotFoundError("has ended");
-    // One that was frozen meanwhile is still traced by us: it could not be let go.
-    const absl::Status failed = TraceFailed("cannot be traced");
-    const std::string frozen = WhyFrozen(pid);
-    return frozen.empty() ? failed : absl::UnavailableError(frozen);
+    return SeizeFailed(pid, TraceFailed("cannot be traced"));
   }
   auto borrowed = std::unique_ptr<BorrowedThread>(new BorrowedThread(std::move(state)));
   State& s = *borrowed->state_;

@@ -17,7 +17,6 @@
 #include "fmt/format.h"
 #include "report/base/time_budget.h"
 #include "report/observe/memory/mappings.h"
-#include "report/observe/outside/frozen_group.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/stopped_call.h"
@@ -101,10 +100,8 @@ class StoppedProcess {
             if (ended.insert(thread).second) found = true;
             continue;
           }
-          // One that was frozen meanwhile is still traced by us: it could not be let go.
-          const std::string frozen = WhyFrozen(pid_);
-          return absl::UnavailableError(
-              frozen.empty() ? fmt::format("thread {} cannot be traced: {}", thread, strerror(error)) : frozen);
+          return SeizeFailed(
+              pid_, absl::UnavailableError(fmt::format("thread {} cannot be traced: {}", thread, strerror(error))));
         }
         ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
         seized.push_back(thread);

@@ -1,4 +1,4 @@
-// The next stop of a thread that this process traces.
+// Begins to trace a thread, and awaits its next stop.
 #ifndef HOLDFAST_REPORT_RUN_TRACED_STOP_H_
 #define HOLDFAST_REPORT_RUN_TRACED_STOP_H_
 
@@ -6,6 +6,11 @@
 #include <sys/ptrace.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "report/observe/outside/frozen_group.h"
 
 namespace holdfast {
 
@@ -26,6 +31,13 @@ inline pid_t AwaitTraced(pid_t thread, int* status, int options) {
   if (!is_signal) return waitpid(thread, status, __WALL | options);
   *status = info.si_status << 8 | 0x7f;
   return thread;
+}
+
+// Why a thread of `pid` cannot be seized: `failed`, or its program has been frozen. A thread that could not be let go because
+// of that is still traced by this process.
+inline absl::Status SeizeFailed(pid_t pid, absl::Status failed) {
+  const std::string frozen = WhyFrozen(pid);
+  return frozen.empty() ? failed : absl::UnavailableError(frozen);
 }
 
 }  // namespace holdfast
