@@ -76,6 +76,7 @@ void AddUnseenAllocator(const LoadedFiles& files, bool searched, Profile* profil
   std::vector<std::string> texts;
   if (const LoadedFile* file = ExecutableIn(files, executable.first, executable.second); file != nullptr) {
     const std::string path = PathOf(file->program);
+    // A function each, because each remembers its own answers.
     if (!profile->records().allocator.has_value())
       texts.push_back(searched ? Remembered(executable, [&path] { return DescribeUnseen(path, true); })
                                : Remembered(executable, [&path] { return DescribeUnseen(path, false); }));
