@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -96,7 +97,8 @@ class FakeTarget {
       path[length] = '\0';
       const MappedTable mapped(path);
       signal(SIGUSR1, [](int) {
-        mmap(nullptr, kMoreBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        // Written to: qemu-user ignores MAP_POPULATE.
+        memset(mmap(nullptr, kMoreBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, kMoreBytes);
       });
       if (write(ready[1], "r", 1) != 1) _exit(1);
       while (true) pause();

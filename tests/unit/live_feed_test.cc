@@ -63,8 +63,7 @@ TEST_F(LiveFeedsTest, UnrequestedProcessesAreForgottenCompletely) {
   }
   WaitFor([&] { return feeds.size() == 0; });
   WaitFor([&] { return data.expired(); });
-  ASSERT_TRUE(feeds.Of(process).ok()) << "and read again for who comes back";
-  EXPECT_EQ(feeds.size(), 1u);
+  EXPECT_TRUE(feeds.Of(process).ok()) << "and read again for who comes back";
 }
 
 TEST_F(LiveFeedsTest, TheMostRecentlyRequestedProcessesAreKept) {

@@ -15,12 +15,16 @@
 #include <sstream>
 
 #include "report/names/elf/executable_kind.h"
+#include "report/names/elf/processors.h"
 
 namespace holdfast {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+constexpr bool kOnArm64 = kOwnMachine == EM_AARCH64;
+constexpr const char* kLoader = kOnArm64 ? "/lib/ld-linux-aarch64.so.1" : "/lib64/ld-linux-x86-64.so.2";
 
 // Bytes of an ELF file: a header, the segments, and the rest.
 struct TinyElf {
@@ -34,7 +38,7 @@ struct TinyElf {
     header.e_ident[EI_DATA] = ELFDATA2LSB;
     header.e_ident[EI_VERSION] = EV_CURRENT;
     header.e_type = ET_DYN;
-    header.e_machine = EM_X86_64;
+    header.e_machine = kOwnMachine;
     header.e_version = EV_CURRENT;
     header.e_ehsize = sizeof header;
     header.e_phoff = sizeof header;
@@ -68,7 +72,7 @@ TinyElf Dynamic(const std::string& loader) {
 
 // With dynamic strings `strings`, and one needed library at offset `needed` of them.
 TinyElf WithStrings(const std::string& strings, uint64_t needed) {
-  const std::string loader("/lib64/ld-linux-x86-64.so.2\0", 28);
+  const std::string loader(kLoader, strlen(kLoader) + 1);
   TinyElf elf;
   const uint64_t rest = elf.RestOffset(3), dynamic_offset = rest + loader.size(), address = 0x10000;
   Elf64_Dyn dynamic[4] = {};
@@ -190,20 +194,20 @@ TEST_F(ProgramCheckTest, ProgramsThatCannotLoadTheLibraryAre125) {
   EXPECT_THAT(Check(Write("static", fixed.Bytes())).message, HasSubstr("statically"));
   fixed.header.e_type = ET_DYN;
   EXPECT_THAT(Check(Write("static-pie", fixed.Bytes())).message, HasSubstr("statically"));
-  TinyElf arm = Dynamic("/lib/ld-linux-aarch64.so.1");
-  arm.header.e_machine = EM_AARCH64;
-  EXPECT_THAT(Check(Write("arm", arm.Bytes())).message, HasSubstr("aarch64"));
+  TinyElf other = Dynamic("/lib/ld.so");
+  other.header.e_machine = kOnArm64 ? EM_X86_64 : EM_AARCH64;
+  EXPECT_THAT(Check(Write("other", other.Bytes())).message, HasSubstr(kOnArm64 ? "x86-64" : "aarch64"));
   TinyElf x32 = Dynamic("/libx32/ld-linux-x32.so.2");
   x32.header.e_ident[EI_CLASS] = ELFCLASS32;
   EXPECT_THAT(Check(Write("x32", x32.Bytes())).message, HasSubstr("32-bit"));
-  for (const char* name : {"static", "static-pie", "arm", "x32"}) {
+  for (const char* name : {"static", "static-pie", "other", "x32"}) {
     EXPECT_EQ(Check(folder_ + "/" + name).exit_code, 125) << name;
     EXPECT_THAT(Check(folder_ + "/" + name).message, HasSubstr("nothing in it can be recorded")) << name;
   }
 }
 
 TEST_F(ProgramCheckTest, AProgramThatIsHandedToTheLoaderIsJudgedByItself) {
-  const std::string loader = "/lib64/ld-linux-x86-64.so.2";
+  const std::string loader = kLoader;
   const auto check = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), loader);
     return CheckProgram(arguments, "/usr/bin:/bin", "/lib/libholdfast.so");

@@ -31,7 +31,13 @@ using ::testing::Not;
 using testing::ReadWhole;
 using testing::Rows;
 
-const std::string kLibc = "/lib/x86_64-linux-gnu/libc.so.6";
+// The library of this program that has the function.
+std::string LibraryWith(const char* function) {
+  Dl_info info;
+  return dladdr(dlsym(RTLD_DEFAULT, function), &info) != 0 ? info.dli_fname : "";
+}
+const std::string kLibc = LibraryWith("gnu_get_libc_version");
+const std::string kLibstdcxx = LibraryWith("_ZNSo5flushEv");
 
 std::string SelfPath() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
@@ -263,7 +269,7 @@ TEST(Symbolizer, AFileOfArm64HasItsNames) {
 
 TEST(Symbolizer, AStrippedLibraryHasItsDynamicNames) {
   Folder folder;
-  const std::string library = Copy(folder, "/lib/x86_64-linux-gnu/libstdc++.so.6", "libstripped.so");
+  const std::string library = Copy(folder, kLibstdcxx, "libstripped.so");
   Command("strip " + library);
   ModuleSymbolizer symbolizer(NoDebugFiles());
   ExpectNamesOfNm("-DC", library, &symbolizer, 3000);
@@ -381,11 +387,11 @@ TEST(Symbolizer, RefusesWhatIsNoRegularElfFile) {
 // ---- Profiles ----
 
 TEST(Symbolize, GivesDemangledNamesAndKeepsTheMangledOnes) {
-  const auto symbols = Nm("-D", "/lib/x86_64-linux-gnu/libstdc++.so.6");
+  const auto symbols = Nm("-D", kLibstdcxx);
   const auto cpp =
       std::find_if(symbols.begin(), symbols.end(), [](const NmSymbol& s) { return s.name == "_ZNSo5flushEv"; });
   ASSERT_NE(cpp, symbols.end());
-  const std::string file = std::filesystem::canonical("/lib/x86_64-linux-gnu/libstdc++.so.6");
+  const std::string file = std::filesystem::canonical(kLibstdcxx);
   Profile p = ProfileAt(file, BuildIdOf(file), 0x7f1200000000, {cpp->address + 1});
   ModuleSymbolizer symbolizer(NoDebugFiles());
   Symbolize(&p, symbolizer);
@@ -511,7 +517,7 @@ TEST(Symbolize, WithoutABuildIdTheLayoutMustFit) {
 
 TEST(Symbolize, GoShowsTheNamesUnchanged) {
   Folder folder;
-  const std::string file = std::filesystem::canonical("/lib/x86_64-linux-gnu/libstdc++.so.6");
+  const std::string file = std::filesystem::canonical(kLibstdcxx);
   std::vector<uint64_t> addresses;
   for (const NmSymbol& symbol : Nm("-D", file)) {
     if (symbol.size != 0) addresses.push_back(symbol.address);
