@@ -74,6 +74,12 @@ class Checker {
       Refuse("processor", "attach is only possible on x86-64. Start it with holdfast run");
       return std::move(check_);
     }
+    if (const std::string emulator = Emulator(); !emulator.empty()) {
+      Refuse("emulator", fmt::format("{} executes holdfast, and emulated programs cannot trace others. "
+                                     "Start it with holdfast run",
+                                     emulator));
+      return std::move(check_);
+    }
     if (objects_.empty()) {
       Refuse("program",
              "its executable cannot be read: it has just ended, or is not dumpable (prctl PR_SET_DUMPABLE), which only "

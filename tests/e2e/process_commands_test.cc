@@ -605,6 +605,11 @@ TEST_F(ProcessCommands, DoctorNamesAnEmulator) {
   const RunResult unknown = emulated({"doctor", "--tables", tables(), Pid(bare)});
   EXPECT_TRUE(unknown.exited(3)) << unknown.Describe();
   EXPECT_THAT(unknown.err, HasSubstr("Why cannot be told under qemu-x86_64-static"));
+  const std::string refusal = "qemu-x86_64-static executes holdfast, and emulated programs cannot trace others";
+  const RunResult check = emulated({"doctor", Pid(bare), "--attach"});
+  EXPECT_TRUE(check.exited(1)) << check.Describe();
+  EXPECT_THAT(check.out, HasSubstr(refusal));
+  EXPECT_THAT(emulated({"attach", Pid(bare)}).err, HasSubstr(refusal));
 }
 
 // libc is at a lower address, but a name is searched in libjemalloc first.
