@@ -1,5 +1,5 @@
 // A program with known sums for scripts/arm64, for both processors: 1,000 blocks of 1,000 bytes below Outer, 300 of 200 by new, 100 exceptions, a
-// block of 3,000 in a signal handler that interrupts a function without a frame, one of 5,000 in a child, one of 7,000 in an
+// block of 13,000 in a signal handler that interrupts a function without a frame, one of 5,000 in a child, one of 7,000 in an
 // inlined function, one of 9,000 by a tail call, and one of 11,000 from another allocator (own_names.cc).
 #include <pthread.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ __attribute__((noinline)) void* LeavesByJump(size_t size) { return malloc(size);
 __attribute__((noinline)) void CallsOneThatLeaves() { Keep(LeavesByJump(9000)); }
 __attribute__((noinline)) void FromAnother() { Keep(mi_malloc(11000)); }
 void OnFault(int, siginfo_t*, void* context) {
-  Keep(malloc(3000));
+  Keep(malloc(13000));
   mcontext_t& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
 #if defined(__x86_64__)
   machine.gregs[REG_RIP] += 2;  // mov (%rdi), %eax
@@ -53,7 +53,7 @@ void OnFault(int, siginfo_t*, void* context) {
   machine.pc += 4;
 #endif
 }
-__attribute__((noinline)) int Fault(int* at) { return *at; }
+__attribute__((noinline)) int Fault(volatile int* at) { return *at; }
 
 }  // namespace
 
