@@ -19,7 +19,6 @@
 #include "report/base/file_descriptor.h"
 #include "report/base/holdfast_library.h"
 #include "report/base/libc_names.h"
-#include "report/base/split.h"
 #include "report/names/elf/call_arguments.h"
 #include "report/names/elf/dynamic_names.h"
 #include "report/names/elf/elf_file.h"
@@ -29,6 +28,7 @@
 #include "report/names/elf/private_allocator.h"
 #include "report/names/elf/processors.h"
 #include "report/names/elf/separate_symbols.h"
+#include "report/observe/outside/modules_of_process.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
@@ -386,46 +386,26 @@ bool DescribeObjects(const std::vector<std::string>& paths, const std::string& r
 
 namespace {
 
-struct Mapped {
-  uint64_t base = 0, end = 0;
-  std::string path;
-};
-
 // In address order.
-std::vector<Mapped> MappedModules(int pid) {
-  std::vector<Mapped> modules;
-  const std::string maps = ReadOfProcess(pid, "maps");
-  for (const std::string_view line : Split(maps, "\n")) {
-    unsigned long start = 0, end = 0, offset = 0;
-    const size_t path = line.find('/');
-    if (path == std::string_view::npos ||
-        sscanf(std::string(line).c_str(), "%lx-%lx %*s %lx", &start, &end, &offset) != 3) {
-      continue;
-    }
-    if (offset == 0) modules.push_back({start, end, std::string(line.substr(path))});
-    if (!modules.empty() && modules.back().path == line.substr(path)) modules.back().end = end;
-  }
+std::vector<ModuleInfo> ModulesOf(int pid, const ProcessMemory& memory) {
+  std::vector<ModuleInfo> modules;
+  AddModulesOf(pid, memory, &modules);
   return modules;
 }
 
 // Returns the paths of the modules to which the module's slots for these names lead.
-std::vector<std::string> TargetsOfSlots(const Mapped& module, const std::string& root,
+std::vector<std::string> TargetsOfSlots(const ModuleInfo& module, const std::string& root,
                                         const std::vector<std::string_view>& names, const ProcessMemory& memory,
-                                        const std::vector<Mapped>& modules) {
+                                        const std::vector<ModuleInfo>& modules) {
   const FileDescriptor file(open((root + module.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
   std::vector<std::string> targets;
   if (elf == nullptr || !RunsHere(*elf)) return targets;
-  // The first segment is at the base; a file may have addresses of its own.
-  uint64_t first = UINT64_MAX;
-  for (const Elf64_Phdr& segment : elf->segments()) {
-    if (segment.p_type == PT_LOAD) first = std::min(first, segment.p_vaddr & ~uint64_t{4095});
-  }
   for (const ImportSlot& slot : ImportSlotsOf(*elf, names)) {
     uint64_t target = 0;
-    if (!memory.Read(module.base + slot.address - first, &target, sizeof target)) continue;
-    const auto found = std::find_if(modules.begin(), modules.end(), [target](const Mapped& other) {
-      return target >= other.base && target < other.end;
+    if (!memory.Read(module.bias + slot.address, &target, sizeof target)) continue;
+    const auto found = std::find_if(modules.begin(), modules.end(), [target](const ModuleInfo& other) {
+      return target >= other.start && target < other.end;
     });
     if (found != modules.end()) targets.push_back(found->path);
   }
@@ -435,9 +415,9 @@ std::vector<std::string> TargetsOfSlots(const Mapped& module, const std::string&
 }  // namespace
 
 void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std::string>& noted, Findings* findings) {
-  const std::vector<Mapped> modules = MappedModules(pid);
   const ProcessMemory memory(pid);
-  for (const Mapped& module : modules) {
+  const std::vector<ModuleInfo> modules = ModulesOf(pid, memory);
+  for (const ModuleInfo& module : modules) {
     if (module.path.find(".so") == std::string::npos || IsSystemLibrary(module.path) || noted.contains(module.path))
       continue;
     for (const std::string& target : TargetsOfSlots(module, root, {"free"}, memory, modules)) {
@@ -454,19 +434,19 @@ void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std
 }
 
 std::set<std::string> OpenMpUsersUnseen(int pid, const std::string& root) {
-  const std::vector<Mapped> modules = MappedModules(pid);
   const ProcessMemory memory(pid);
+  const std::vector<ModuleInfo> modules = ModulesOf(pid, memory);
   std::set<std::string> unseen;
   // libgomp, libomp, libiomp5, as the library looks for them.
   if (std::none_of(modules.begin(), modules.end(),
-                   [](const Mapped& module) { return module.path.find("omp") != std::string::npos; }))
+                   [](const ModuleInfo& module) { return module.path.find("omp") != std::string::npos; }))
     return unseen;
   bool has_tasks = false;
-  const auto leads_to = [&](const Mapped& module, OpenMpUse use) {
+  const auto leads_to = [&](const ModuleInfo& module, OpenMpUse use) {
     return TargetsOfSlots(module, root, OpenMpNames(use), memory, modules);
   };
-  for (const Mapped& module : modules) has_tasks = has_tasks || !leads_to(module, OpenMpUse::kTask).empty();
-  for (const Mapped& module : modules) {
+  for (const ModuleInfo& module : modules) has_tasks = has_tasks || !leads_to(module, OpenMpUse::kTask).empty();
+  for (const ModuleInfo& module : modules) {
     std::vector<std::string> targets = leads_to(module, OpenMpUse::kLock);
     // The library leaves the barriers of a program with tasks alone.
     if (targets.empty() && !has_tasks) targets = leads_to(module, OpenMpUse::kBarrier);

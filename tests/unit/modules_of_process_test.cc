@@ -1,11 +1,13 @@
 #include "report/observe/outside/modules_of_process.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,34 @@ TEST(ModulesOfProcessTest, NoPageOfADataFileIsReadThatCannotHaveMovedItsCode) {
   EXPECT_FALSE(IsPresent(space));
   EXPECT_TRUE(IsPresent(space + 2 * kPageBytes));
   munmap(space, 4 * kPageBytes);
+}
+
+// With pages of 64 KiB the first segment may begin 4 KiB into its first page, which the kernel maps from the file's start.
+TEST(ModulesOfProcessTest, AModuleBeginsBeforeItsFirstSegmentWherePagesAreLarge) {
+  constexpr uint64_t kAddress = 0x41000, kOffset = 0x1000;
+  struct {
+    Elf64_Ehdr head{};
+    Elf64_Phdr code{};
+  } file;
+  memcpy(file.head.e_ident, ELFMAG, SELFMAG);
+  file.head.e_ident[EI_CLASS] = ELFCLASS64;
+  file.head.e_phoff = sizeof file.head;
+  file.head.e_phentsize = sizeof file.code;
+  file.head.e_phnum = 1;
+  file.code = {.p_type = PT_LOAD,
+               .p_flags = PF_R | PF_X,
+               .p_offset = kOffset,
+               .p_vaddr = kAddress,
+               .p_paddr = kAddress,
+               .p_filesz = kPageBytes,
+               .p_memsz = kPageBytes,
+               .p_align = 65536};
+  const auto start = reinterpret_cast<uint64_t>(&file);
+
+  std::vector<ModuleInfo> modules;
+  AddModulesAt({{start, "/lib/module.so"}}, ProcessMemory(getpid()), &modules);
+  ASSERT_THAT(modules, ::testing::SizeIs(1));
+  EXPECT_EQ(modules[0].bias, start + kOffset - kAddress);
 }
 
 }  // namespace

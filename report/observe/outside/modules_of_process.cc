@@ -30,11 +30,16 @@ ModuleInfo ReadModuleAt(const ProcessMemory& memory, uint64_t start, std::string
   ModuleInfo module{};
   Elf64_Ehdr head;
   const std::vector<Elf64_Phdr> headers = ReadProgramHeaders(memory, start, &head);
-  const auto first = std::find_if(headers.begin(), headers.end(), [](const auto& h) { return h.p_type == PT_LOAD; });
-  if (first == headers.end()) return module;
+  // The segment that begins nearest to the file's first byte. Its own page may begin later: pages have up to 64 KiB.
+  const Elf64_Phdr* first = nullptr;
+  for (const Elf64_Phdr& header : headers) {
+    const bool is_loaded = header.p_type == PT_LOAD && header.p_filesz != 0;
+    if (is_loaded && (first == nullptr || header.p_offset < first->p_offset)) first = &header;
+  }
+  if (first == nullptr) return module;
   module.path = std::move(path);
   module.start = start;
-  module.bias = start - first->p_vaddr / kPageBytes * kPageBytes;
+  module.bias = start - (first->p_vaddr - first->p_offset);
   for (const Elf64_Phdr& header : headers) {
     const uint64_t from = module.bias + header.p_vaddr;
     if (header.p_type == PT_NOTE && header.p_filesz <= kMaxNotes && module.build_id.empty()) {
