@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <sstream>
 
 #include "tests/support/linked_programs.h"
@@ -66,6 +67,8 @@ bool ConcernsMappings() {
   return std::any_of(std::begin(kTests), std::end(kTests),
                      [&name](const char* beginning) { return name.starts_with(beginning); });
 }
+
+std::unique_ptr<Running> exporter;  // of this test
 
 }  // namespace
 
@@ -132,10 +135,17 @@ void Profiled::SetUp() {
   tables_ = MakeFolder("/dev/shm");
   // Programs that become another user must reach their output folder.
   chmod(folder_.c_str(), 0755);
+  // Where programs cannot start exporters (scripts/systems arm64-tests), one serves the test.
+  if (getenv("HOLDFAST_TEST_COLLECT") == nullptr) return;
+  std::filesystem::create_directory(out());
+  exporter = std::make_unique<Running>(
+      Command{.argv = {Tool(), "exporter", "--out", out(), "--tables", tables_, "--parent", std::to_string(getpid())}});
+  EXPECT_TRUE(Eventually([&] { return AnyLockIsHeld(tables_); }));
 }
 
 void Profiled::TearDown() {
   Settled(30, 1);
+  exporter.reset();
   std::error_code error;
   std::filesystem::remove_all(folder_, error);
   std::filesystem::remove_all(tables_, error);
