@@ -426,6 +426,7 @@ EntryOutcome RedirectBy(bool has_threads, Write write) {
   work->file.Close();
   RawSyscall(SYS_munmap, work, sizeof(Work));
   // The short path of exact.h has samples that only the shadow map knows: stubs look at the filter.
+  if (outcome.is_redirected()) other_allocators.fetch_or(kOtherEntries);
   if (outcome.is_redirected() && process.options.heap_interval != 1) process.samples_need_counters = true;
   return outcome;
 }

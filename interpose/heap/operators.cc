@@ -107,6 +107,7 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
   Operators& found = *room;
   found = OperatorsIn(functions);
   found.skippable = owns_malloc && AreCxxLibrarys(found);
+  if (!found.skippable) other_allocators.fetch_or(kOtherNew);
   // A result without any definition is remembered as well, until a dlclose: a search writes memory that threads share.
   const ModuleEntry* entry = by_module.Remember(module, found, !stay || found._Znwm == nullptr);
   if (found._Znwm != nullptr) SetLastOperators(entry);
@@ -124,7 +125,10 @@ void FindOperators() {
   found.skippable = owns_malloc && AreCxxLibrarys(found) && ReachUs();
   global_operators = found;
   are_global = true;
-  if (!found.skippable) return;
+  if (!found.skippable) {
+    other_allocators.fetch_or(kOtherNew);
+    return;
+  }
   SkipOperators();
   UseTagInDelete();
 }
@@ -140,6 +144,7 @@ void FindAllocatorsOperators() {
   }
   if (!are_global) return;
   global_operators = OperatorsIn(functions);
+  other_allocators.fetch_or(kOtherNew);
   RedirectAlso({kNames, functions, kForms});
 }
 

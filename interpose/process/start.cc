@@ -281,6 +281,7 @@ HOLDFAST_COLD bool ReadySlow() {
   // stay in the size class that the program asked for.
   bool can_align = owns_malloc && AllocatorCanAlign() && (!loaded_late || AllocatorIsLibcs());
   sizes_stand_before_blocks = can_align && AllocatorIsLibcs();
+  if (AllocatorIsLibcs()) other_allocators.fetch_and(~uint32_t{kOtherMalloc});
   if (process.libc == Libc::kMusl) {
     if (ObjectOfFunction(real.calloc) == LibcObject() && !UseOwnForms()) can_align = false;
     UseMuslSpinLocks();

@@ -21,7 +21,7 @@
 // because most walks that come once never come again. Signal frames, guesses by frame pointers, coroutines and deep
 // stacks take the long path. Other walks stop where they join the previous one (last_walk.h).
 //
-// Memory: 2.8 MiB (WalkMemory) for each thread that owns rows (kMaxOwners), in private memory, touched on demand. Only
+// Memory: 1.6 MiB (WalkMemory) for each thread that owns rows (kMaxOwners), in private memory, touched on demand. Only
 // its own thread uses it, muted; no system call except for the memory itself.
 #ifndef HOLDFAST_SAMPLER_CAPTURE_REMEMBERED_WALKS_H_
 #define HOLDFAST_SAMPLER_CAPTURE_REMEMBERED_WALKS_H_
@@ -41,7 +41,7 @@ namespace holdfast {
 struct alignas(64) RememberedWalk {
   static constexpr int kMax = 112;     // words
   static constexpr int kTogether = 4;  // count is a multiple of it: the outermost word is repeated as padding
-  static constexpr int kRows = 32;
+  static constexpr int kRows = 64;
   static constexpr uintptr_t kMaxBytes = sizeof(uintptr_t) << 16;  // of stack, between sp and the outermost word
   static constexpr uint64_t kMore = uint64_t{1} << 63;
   uintptr_t pc;  // 0: none. Written last, and cleared first: a handler may jump out in between
@@ -86,13 +86,13 @@ struct alignas(64) RememberedWalk {
 };
 // An odd number of cache lines: otherwise the first lines of all walks would compete for one or two places in the
 // cache.
-static_assert(sizeof(RememberedWalk) == 21 * 64);
+static_assert(sizeof(RememberedWalk) == 23 * 64);
 static_assert(RememberedWalk::kMax <= UINT8_MAX);  // see count
 
 // One thread's memory of walks.
 class WalkMemory {
  public:
-  static constexpr int kWalkSets = 256, kWays = 8, kInnermost = 1024, kMissed = 4, kKnownRows = 4096;
+  static constexpr int kWalkSets = 128, kWays = 8, kInnermost = 1024, kMissed = 4, kKnownRows = 4096;
 
   // The calling thread's; null: it has none, or not yet.
   HOLDFAST_HOT static WalkMemory* Of(const ThreadState& thread) {
@@ -161,8 +161,8 @@ class WalkMemory {
 
   static uint64_t StartOf(const CallerRegisters& caller) { return (caller.pc + caller.sp) * 0x9e3779b97f4a7c15; }
   static size_t SetOf(uint64_t start, uintptr_t innermost_word) {
-    static_assert(kWalkSets == 256);
-    return (start + innermost_word) * 0x9e3779b97f4a7c15 >> 56;
+    static_assert(kWalkSets == 128);
+    return (start + innermost_word) * 0x9e3779b97f4a7c15 >> 57;
   }
   HOLDFAST_HOT RememberedWalk* At(uint32_t place) {
     return reinterpret_cast<RememberedWalk*>(reinterpret_cast<char*>(this) + place);

@@ -289,32 +289,43 @@ struct AgeCell {
 static_assert(sizeof(AgeCell) == 40);
 inline constexpr uint32_t kAgedOneIn = 384;
 
-// Live small blocks sampled at interval 1: a word for each 16 bytes of address space that contains such blocks, found
-// by the address alone. Blocks that do not fit (kLargestShadowed, another alignment, no room) are ordinary live
+// Live small blocks sampled at interval 1: a word for each 32 bytes of address space that contains such blocks, found
+// by the address alone. Blocks that do not fit (kLargestShadowed, another alignment than 16, no room) are ordinary live
 // samples.
 //
-//     address ── bits 19 … ──► ShadowDirectory ──► ShadowChunk ── bits 4 … 18 ──► row                    0: no such block
-//                                                                      the next ► kShadowSize + bytes    if larger than 16
+//     address ── bits 19 … ──► ShadowDirectory ──► ShadowChunk ── bits 5 … 18 ──► word      bits 0 … 2
+//                                                                              0                0: none
+//                                                                              row × 8          1: a block begins here; 5: in the upper half
+//                                                                              size × 8         2: of a block that begins in the word before
+//                                                                              ShadowTinies × 8 6: tiny blocks begin here
 //
-// The row's size class gives the size of a block of up to 16 bytes. In a larger block no other block begins in the
-// second 16 bytes. A size remains when its block is gone, and means the same as 0. An entry of the directory is
-// (address >> kShadowShift) << 32 | offset of the chunk; 0: none. If two address ranges share an entry, the first one
-// has it.
-inline constexpr int kShadowShift = 19, kShadowGrain = 16;
+// The row's size class is the size of a block of up to kLargestOwnClass bytes. A larger one covers the next 32 bytes,
+// so its size is in their word. A size remains when its block is gone, and means the same as 0. An entry of the
+// directory is (address >> kShadowShift) << 32 | offset of the chunk; 0: none. If two address ranges share an entry, the
+// first one has it.
+//
+// Blocks of glibc begin at least 32 bytes apart. Other allocators put several blocks of up to kLargestTiny bytes into
+// 32, at multiples of 8, in pages that have no other blocks. These blocks have a word for each 8 bytes, in ShadowTinies.
+inline constexpr int kShadowShift = 19, kShadowGrain = 32, kShadowAlignment = 16;
 inline constexpr uint32_t kShadowSlots = (1 << kShadowShift) / kShadowGrain;
-inline constexpr uint32_t kShadowSize = uint32_t{1}
-                                        << 31;  // in a word that is a size; Offsets of rows are smaller: BeginShadow
 inline constexpr uint32_t kShadowChunks = 4096;
+inline constexpr uint32_t kTinyGrain = 8, kTinyPage = 4096, kTinyPages = (1 << kShadowShift) / kTinyPage;
+inline constexpr uint64_t kLargestTiny = 16;
 // A block larger than kMakesChunk never makes a chunk: such blocks are few. It uses a chunk that smaller blocks have
 // made.
 inline constexpr uint64_t kMakesChunk = 1024, kLargestShadowed = 16 << 10;
+struct ShadowTinies {
+  std::atomic<uint32_t> slots[kTinyPage / kTinyGrain];
+  uint64_t none;  // a larger block would have its size here
+};
 struct ShadowChunk {
   std::atomic<uint32_t> slots[kShadowSlots + 1];  // the last is for the size of a block that begins in the one before
+  std::atomic<Offset> tinies[kTinyPages];         // 0: none
 };
 struct ShadowDirectory {
   std::atomic<uint64_t> chunks[kShadowChunks];
 };
-static_assert(sizeof(ShadowChunk) == (128 << 10) + 4);
+static_assert(sizeof(ShadowChunk) == (64 << 10) + 4 + 512 && sizeof(ShadowTinies) == 2048 + 8);
 
 // Histogram of waits or holds by length, see TimeBucket (time_buckets.h). A part is made for the first length in its
 // two octaves. Most locks need three to five parts, a third of a KiB.

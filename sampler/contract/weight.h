@@ -73,20 +73,22 @@ inline Weight WeightOf(uint64_t x, uint64_t interval, double share = 1) {
 
 // ---- Size classes: 8 in each octave ----
 
-// Class 0 is size 0; classes 1..16 are the sizes 1..16; then (1, 9/8, 10/8 … 15/8]·2^k. Values use exact sizes. The
-// class only bounds the number of rows and gives the upper edge for the `bytes` label.
+// Class 0 is size 0; classes 1..56 are the sizes 1..56, so that a row tells the size of a small block (ShadowChunk);
+// then (1, 9/8, 10/8 … 15/8]·2^k. Values use exact sizes. The class only bounds the number of rows and gives the upper
+// edge for the `bytes` label.
 //     SizeClass(100) → upper edge 104        SizeClass(4096) → upper edge 4096
+inline constexpr int kLargestOwnClass = 56;
 inline constexpr int SizeClass(uint64_t bytes) {
-  if (bytes <= 16) return static_cast<int>(bytes);
+  if (bytes <= kLargestOwnClass) return static_cast<int>(bytes);
   const uint64_t last = bytes - 1;                 // so that an exact edge belongs to the class that it ends
-  const int octave = 63 - std::countl_zero(last);  // last in [2^octave, 2^(octave+1)), octave ≥ 4
-  return 17 + (octave - 4) * 8 + static_cast<int>((last >> (octave - 3)) & 7);
+  const int octave = 63 - std::countl_zero(last);  // last in [2^octave, 2^(octave+1)), octave ≥ 5
+  return 51 + (octave - 5) * 8 + static_cast<int>((last >> (octave - 3)) & 7);
 }
-inline constexpr int kNoSizeClass = 17 + 60 * 8;  // above all others: a row of all sizes, see OwnOverflowRow
+inline constexpr int kNoSizeClass = 51 + 59 * 8;  // above all others: a row of all sizes, see OwnOverflowRow
 inline constexpr uint64_t SizeClassUpperEdge(int size_class) {
-  if (size_class <= 16) return static_cast<uint64_t>(size_class);
-  const int octave = 4 + (size_class - 17) / 8;
-  return static_cast<uint64_t>(8 + (size_class - 17) % 8 + 1) << (octave - 3);
+  if (size_class <= kLargestOwnClass) return static_cast<uint64_t>(size_class);
+  const int octave = 5 + (size_class - 51) / 8;
+  return static_cast<uint64_t>(8 + (size_class - 51) % 8 + 1) << (octave - 3);
 }
 // The same by a table, for sizes up to 1,024.
 struct SmallSizeClasses {
@@ -99,7 +101,7 @@ struct SmallSizeClasses {
 };
 inline constexpr SmallSizeClasses kSmallSizeClasses;
 static_assert(SizeClass(UINT64_MAX) + 1 == kNoSizeClass);
-static_assert(SizeClassUpperEdge(SizeClass(17)) == 18 && SizeClassUpperEdge(SizeClass(100)) == 104);
+static_assert(SizeClassUpperEdge(SizeClass(57)) == 60 && SizeClassUpperEdge(SizeClass(100)) == 104);
 static_assert(SizeClassUpperEdge(SizeClass(4096)) == 4096 && SizeClassUpperEdge(SizeClass(4097)) == 4608);
 
 }  // namespace holdfast

@@ -3,5 +3,6 @@
 namespace holdfast {
 
 HOLDFAST_HOT_DATA constinit SampledFilter sampled_filter{};
+constinit std::atomic<uint32_t> other_allocators{kOtherMalloc};
 
 }  // namespace holdfast

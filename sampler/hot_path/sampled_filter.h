@@ -56,6 +56,11 @@ struct alignas(64) SampledFilter {
 
 extern HOLDFAST_HIDDEN SampledFilter sampled_filter;
 
+// Which blocks may come from another allocator than glibc's, so that several tiny ones may be where glibc has one: see
+// sampler/table/shadow_map.h. Two threads that write one word would need a locked instruction in each allocation.
+enum OtherAllocators : uint32_t { kOtherMalloc = 1, kOtherNew = 2, kOtherEntries = 4 };
+extern HOLDFAST_HIDDEN std::atomic<uint32_t> other_allocators;  // kOtherMalloc until malloc is known to be glibc's
+
 inline bool IsTagged(const void* block) { return (reinterpret_cast<uintptr_t>(block) & kTagMask) == 0; }
 
 // Test 1, one `test` with memory and a branch. A relaxed load suffices: the mask is cleared before the program gets the

@@ -103,37 +103,51 @@ void AddAllocExact(SharedTable* table, const ThreadState& thread, Row* row, uint
   }
 }
 
-// Returns the block's word in the shadow map, made if needed; null: it becomes a live sample.
-HOLDFAST_WARM std::atomic<uint32_t>* WordFor(SharedTable* table, uintptr_t address, uint64_t bytes) {
-  ShadowDirectory* directory = shadow_directory.load(std::memory_order_acquire);
-  std::atomic<uint32_t>* word = ShadowWord(table, directory, address);
-  return word != nullptr || bytes > kMakesChunk ? word : MakeShadowWord(table, directory, address);
+// Whether the bytes of the word of `address`, and of the next one if `both`, have no block. Tiny ones may have been there.
+HOLDFAST_COLD bool HasNoBlock(SharedTable* table, uintptr_t address, bool both) {
+  bool none = true;
+  VisitShadowAt(table, address, both, &none, [](void* context, uintptr_t) { *static_cast<bool*>(context) = false; });
+  return none;
 }
 
-// Returns the word for a new block, if neither the shadow map nor the live table has another sample there; null: take
-// the slow path.
-std::atomic<uint32_t>* FreeWord(SharedTable* table, const void* block, uint64_t bytes) {
+// Returns the word for a new block, if neither the shadow map nor the live table has another sample there. `makes`: made
+// now if needed. Null: it becomes a live sample.
+std::atomic<uint32_t>* FreeWord(SharedTable* table, const void* block, uint64_t bytes, bool makes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
-  std::atomic<uint32_t>* word = ShadowWord(table, shadow_directory.load(std::memory_order_acquire), address);
-  const bool is_free = LIKELY(address % kShadowGrain == 0) && LIKELY(word != nullptr) && IsFreeShadow(word, bytes) &&
-                       LIKELY(!IsCounted(block));
-  return is_free ? word : nullptr;
+  if (UNLIKELY(!MayBeShadowed(address, bytes)) || UNLIKELY(IsCounted(block))) return nullptr;
+  ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
+  std::atomic<uint32_t>* word = ShadowWord(table, directory, address);
+  if (word == nullptr && makes && bytes <= kMakesChunk) word = MakeShadowWord(table, directory, address);
+  if (UNLIKELY(word == nullptr)) return nullptr;
+  if (std::atomic<uint32_t>* free = FreeShadow(table, word, address, bytes); LIKELY(free != nullptr)) return free;
+  if (IsTiny(address, bytes)) {
+    if (!makes || HasTinies(word->load(std::memory_order_relaxed))) return nullptr;
+    word = MakeTinyWord(table, directory, address);
+    return word != nullptr && word->load(std::memory_order_relaxed) == 0 ? word : nullptr;
+  }
+  return HasNoBlock(table, address, bytes > kLargestOwnClass) ? word : nullptr;
 }
 
-// A block was just allocated at an address that still has a sample: that sample's free was not seen.
-HOLDFAST_WARM void FreeUnseen(const void* block, uint64_t bytes) {
+// A block was just allocated in the place of others: their frees were not seen.
+HOLDFAST_WARM void FreeUnseen(SharedTable* table, const void* block, uint64_t bytes) {
   RecordUnseenFree(block);
-  if (bytes > kShadowGrain) RecordFree(static_cast<const char*>(block) + kShadowGrain);
+  if (bytes > kLargestShadowed) return;
+  struct Place {
+    uintptr_t start, end;
+  } place = {reinterpret_cast<uintptr_t>(block), reinterpret_cast<uintptr_t>(block) + bytes};
+  VisitShadowAt(table, place.start, bytes > kLargestOwnClass, &place, [](void* context, uintptr_t other) {
+    const Place& of = *static_cast<Place*>(context);
+    if (other >= of.start && other < of.end) RecordUnseenFree(reinterpret_cast<const void*>(other));
+  });
 }
 
 // Records that the block lives: small blocks of this thread's own rows in the shadow map, others in the live table.
 HOLDFAST_COLD void InsertExactSlow(SharedTable* table, ThreadState& thread, Row* row, const void* block,
                                    uint64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
-  if (row->owner != 0 && MayBeShadowed(address, bytes)) {
-    if (std::atomic<uint32_t>* word = WordFor(table, address, bytes)) {
-      return PutShadow(word, table->OffsetOf(row), bytes);
-    }
+  if (row->owner != 0) {
+    if (std::atomic<uint32_t>* word = FreeWord(table, block, bytes, true))
+      return PutShadow(word, table->OffsetOf(row), address, bytes);
   }
   const int level = InsertLive(table, address, BornNow(thread, bytes, table->OffsetOf(row), thread.interval_index));
   if (level >= 0) return AddToFilter(block, level);
@@ -148,8 +162,8 @@ HOLDFAST_COLD void InsertExactSlow(SharedTable* table, ThreadState& thread, Row*
 HOLDFAST_COLD bool RecordAged(SharedTable* table, ThreadState& thread, Row* own, const void* block, uint64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   // Without a word in the shadow map its LiveSample has the age anyway.
-  if (own->owner == 0 || !MayBeShadowed(address, bytes)) return false;
-  std::atomic<uint32_t>* word = WordFor(table, address, bytes);
+  if (own->owner == 0) return false;
+  std::atomic<uint32_t>* word = FreeWord(table, block, bytes, true);
   if (word == nullptr) return false;
   Row* row = AgedRowOf(table, own);
   LiveSample sample = BornNow(thread, bytes, row != nullptr ? table->OffsetOf(row) : 0, thread.interval_index);
@@ -160,7 +174,7 @@ HOLDFAST_COLD bool RecordAged(SharedTable* table, ThreadState& thread, Row* own,
     return false;
   }
   AddOwnAlloc(table, thread, row, bytes);
-  PutShadow(word, sample.row, bytes);
+  PutShadow(word, sample.row, address, bytes);
   return true;
 }
 
@@ -198,13 +212,13 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
   if (more != 0) ShardOf(table, thread).alloc_bytes.fetch_add(static_cast<uint64_t>(more), std::memory_order_relaxed);
   const OwnTime own_time(table, thread);
   Row* row = FindRowSlow(table, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)), unknown);
-  std::atomic<uint32_t>* const word = FreeWord(table, block, bytes);
-  if (UNLIKELY(word == nullptr)) FreeUnseen(block, bytes);
+  std::atomic<uint32_t>* const word = FreeWord(table, block, bytes, false);
+  if (UNLIKELY(word == nullptr)) FreeUnseen(table, block, bytes);
   ProbeAlloc(block, bytes, bytes);
   if (LIKELY(!own_time.is_aged()) || !RecordAged(table, thread, row, block, bytes)) {
     AddAllocExact(table, thread, row, bytes);
-    if (LIKELY(word != nullptr) && LIKELY(row->owner != 0) && LIKELY(bytes <= kLargestShadowed))
-      PutShadow(word, table->OffsetOf(row), bytes);
+    if (LIKELY(word != nullptr) && LIKELY(row->owner != 0))
+      PutShadow(word, table->OffsetOf(row), reinterpret_cast<uintptr_t>(block), bytes);
     else
       InsertExactSlow(table, thread, row, block, bytes);
   }
@@ -259,22 +273,27 @@ void PauseExact() {
 Shadowed TakeExact(SharedTable* table, const void* block) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
-  if (address % kShadowGrain != 0) return {};
-  std::atomic<uint32_t>* word = ShadowWord(table, directory, address);
+  std::atomic<uint32_t>* word = WordOfBlock(table, directory, address);
   // Usually there is none, and no locked instruction is needed.
-  if (word == nullptr || !IsShadowedRow(word->load(std::memory_order_relaxed))) return {};
-  const Offset row = word->exchange(0, std::memory_order_relaxed);
-  if (!IsShadowedRow(row)) return {};  // freed twice at the same moment
+  if (word == nullptr) return {};
+  const uint32_t taken = word->exchange(0, std::memory_order_relaxed);
+  if (!IsShadowedRow(taken)) return {};  // freed twice at the same moment
+  const Offset row = ShadowedRow(taken);
   const Row& of = *table->At<Row>(row);
-  const std::optional<uint32_t> bytes = CheckedShadowedBytes(of.size_class, word[1].load(std::memory_order_relaxed));
+  const uint32_t second = of.size_class > kLargestOwnClass ? word[1].load(std::memory_order_relaxed) : 0;
+  const std::optional<uint32_t> bytes = CheckedShadowedBytes(of.size_class, second);
   // Its free was not seen, and another block has begun in its second word since: an estimate.
   return {row, bytes.has_value() ? *bytes : AverageBytes(of)};
 }
 
 void PutBackExact(SharedTable* table, Shadowed taken, const void* block) {
+  const auto address = reinterpret_cast<uintptr_t>(block);
   ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
-  if (std::atomic<uint32_t>* word = ShadowWord(table, directory, reinterpret_cast<uintptr_t>(block)))
-    PutShadow(word, taken.row, taken.bytes);
+  std::atomic<uint32_t>* word = ShadowWord(table, directory, address);
+  if (word == nullptr) return;
+  const uint32_t value = word->load(std::memory_order_relaxed);
+  if (HasTinies(value)) word = TinyWord(table, value, address);
+  PutShadow(word, taken.row, address, taken.bytes);
 }
 
 void ForgetExact(SharedTable* table) {

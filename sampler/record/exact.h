@@ -87,14 +87,15 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
   const auto address = reinterpret_cast<uintptr_t>(block);
   WalkMemory* const memory = WalkMemory::Of(thread);
   bool unknown = false;
-  // The charge is this block's alone. A block of 0 bytes is charged 1, and takes the other path. A null block leads to
-  // a word that looks like a row.
+  // The charge is this block's alone. A block of 0 bytes is charged 1, and takes the other path. Also tests for a null
+  // block: no block is in the first pages.
   if (LIKELY(charged == static_cast<int64_t>(bytes)) && LIKELY(thread.heap_gap == 1) &&
-      LIKELY(address % kShadowGrain == 0) && LIKELY(memory != nullptr) && LIKELY(IsUntimed(thread))) {
+      (LIKELY(address % kShadowAlignment == 0) || bytes <= kLargestTiny) && LIKELY(memory != nullptr) &&
+      LIKELY(IsUntimed(thread))) {
     thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
     Mute(thread);
     std::atomic<uint32_t>* word = ShadowWord(table, shadow_directory.load(std::memory_order_relaxed), address);
-    if (LIKELY(word != nullptr)) {
+    if (LIKELY(word != nullptr) && LIKELY(address >> kShadowShift != 0)) {
       // Often a cache miss: the line arrives while the walk is compared.
       __builtin_prefetch(word, 1);
       if (RememberedWalk* walk = memory->Find(caller); LIKELY(walk != nullptr)) {
@@ -102,12 +103,13 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
                                     : bytes <= kLargestShadowed                 ? SizeClass(bytes)
                                                                                 : kNoSizeClass;
         const Offset row_at = walk->RowFor(table, size_class);
-        if (LIKELY(row_at != 0) && LIKELY(!IsCounted(block)) && IsFreeShadow(word, bytes)) {
+        if (LIKELY(row_at != 0) && LIKELY(!IsCounted(block)) &&
+            LIKELY((word = FreeShadow(table, word, address, bytes)) != nullptr)) {
           PutShadowedSize(word, bytes);
           CountUntimed(thread);
           if (UNLIKELY(AddOwnAlloc(table, thread, table->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
           ProbeAllocExact(block, bytes);
-          PutShadowedRow(word, row_at);
+          PutShadowedRow(word, row_at, address);
           Unmute(thread);
           return true;
         }
@@ -128,31 +130,38 @@ void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes, const void* bloc
 class TakenExact {
  public:
   HOLDFAST_HOT explicit TakenExact(const void* block) {
-    if (UNLIKELY(block == nullptr) || UNLIKELY(!IsExactHere(thread_state))) return;
+    // The table's first word, to which a null block leads, is no block's.
+    if (UNLIKELY(!IsExactHere(thread_state))) return;
     const auto address = reinterpret_cast<uintptr_t>(block);
     table_ = CurrentTable();
     std::atomic<uint32_t>* word = ShadowWord(table_, shadow_directory.load(std::memory_order_relaxed), address);
-    if (UNLIKELY(word == nullptr) || UNLIKELY(address % kShadowGrain != 0)) return;
-    row_ = word->load(std::memory_order_relaxed);
-    if (UNLIKELY(!IsShadowedRow(row_))) return;
+    if (UNLIKELY(word == nullptr)) return;
+    uint32_t taken = word->load(std::memory_order_relaxed);
+    if (UNLIKELY(!IsShadowOf(taken, address))) {
+      if (!HasTinies(taken)) return;
+      word = TinyWord(table_, taken, address);
+      taken = word->load(std::memory_order_relaxed);
+      if (UNLIKELY(!IsShadowedRow(taken))) return;
+    }
     second_ = word[1].load(std::memory_order_relaxed);
     word->store(0, std::memory_order_relaxed);
+    taken_ = taken;
     word_ = word;
   }
   bool found() const { return word_ != nullptr; }
   HOLDFAST_HOT void Freed(const void* block, bool reallocated = false) const {
     ProbeFreeExact(block);
-    Row* row = table_->At<Row>(row_);
+    Row* row = RowOfShadow(table_, taken_);
     const uint32_t bytes = ShadowedBytes(row->size_class, second_);
     if (UNLIKELY(row->owner != thread_state.owner)) return AddFreeExact(table_, row, bytes, block, reallocated);
     AddOwnFree(table_, thread_state, row, bytes);
   }
-  void Stays() const { word_->store(row_, std::memory_order_release); }
+  void Stays() const { word_->store(taken_, std::memory_order_release); }
 
  private:
   SharedTable* table_ = nullptr;
   std::atomic<uint32_t>* word_ = nullptr;
-  Offset row_ = 0;
+  uint32_t taken_ = 0;
   uint32_t second_ = 0;  // read before the real free: afterwards another block may use this word
 };
 

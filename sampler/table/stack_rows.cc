@@ -13,7 +13,7 @@ namespace {
 constinit HashIndex rows_by_key;  // for stacks with more than kListedRows
 
 // By owner. Only the owner uses them; the last is for all larger blocks.
-constexpr uint16_t kOverflowRows = kShadowGrain + 2;
+constexpr uint16_t kOverflowRows = kLargestOwnClass + 2;
 constinit std::atomic<Offset> overflow_rows[kMaxOwners + 1][kOverflowRows] = {};
 constinit std::atomic<uint32_t> times_forgotten{0};
 
@@ -110,7 +110,7 @@ HOLDFAST_WARM Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, u
 }
 
 Row* OwnOverflowRow(SharedTable* table, uint8_t owner, uint16_t size_class) {
-  if (size_class > kShadowGrain) size_class = kNoSizeClass;
+  if (size_class > kLargestOwnClass) size_class = kNoSizeClass;
   std::atomic<Offset>& known = overflow_rows[owner][std::min<uint16_t>(size_class, kOverflowRows - 1)];
   if (const Offset at = known.load(std::memory_order_relaxed); LIKELY(at != 0)) {
     if (Row* row = table->At<Row>(at); LIKELY(!IsFull(*row))) return row;

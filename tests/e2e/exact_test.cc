@@ -242,6 +242,24 @@ TEST_F(Exact, AnUnseenFreeIsFoundByTheNextBlockAtItsAddress) {
   EXPECT_LE(small["1"]["inuse_objects"], small["0"]["inuse_objects"]);
 }
 
+// Some allocators put several blocks into the bytes of one word.
+TEST_F(Exact, TinyBlocksOfEachAllocatorAreExact) {
+  for (const char* allocator : {"", "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"}) {
+    for (const char* memory : {"512MiB", "1MiB"}) {
+      SCOPED_TRACE(std::string(allocator) + ", " + memory);
+      std::filesystem::remove_all(out());
+      // In 1 MiB there is no shadow map.
+      Command command = CommandFor(Launch::kPreload, {"tiny_blocks", *memory == '1' ? "1000" : "20000"},
+                                   {{"heap-interval", "1"}, {"max-memory", memory}});
+      if (*allocator != 0) command.env["LD_PRELOAD"] += std::string(":") + allocator;
+      const RunResult r = RunAndSettle(command);
+      ASSERT_TRUE(r.exited(0)) << r.Describe();
+      if (r.err.find("cannot be preloaded") != std::string::npos) continue;  // not installed
+      ExpectKnownHeap(r.out);
+    }
+  }
+}
+
 // What a thread's first allocation is, and what brought it here before that, is no matter.
 TEST_F(Exact, ThreadsThatWaitBeforeTheyAllocateLoseNothing) {
   for (const char* replay : {"0", "1"}) {

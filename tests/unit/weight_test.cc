@@ -41,7 +41,9 @@ TEST(SizeClass, UpperEdgesAreTightAndEightToAnOctave) {
     const int size_class = SizeClass(size);
     ASSERT_GE(SizeClassUpperEdge(size_class), size);
     ASSERT_EQ(SizeClass(SizeClassUpperEdge(size_class)), size_class);
-    if (size > 16) {
+    if (size <= 56) {
+      ASSERT_EQ(SizeClassUpperEdge(size_class), size) << "a row tells the size of a small block";
+    } else {
       ASSERT_LE(static_cast<double>(SizeClassUpperEdge(size_class)), static_cast<double>(size) * 1.125);
     }
     ASSERT_TRUE(size_class == before || size_class == before + 1) << size;

@@ -47,15 +47,26 @@ void AddShadowed(const TableReader& reader, const TableHeader& head, std::vector
     if (Row read; added && reader.Read(row, &read, sizeof read)) known->second = read.size_class;
     return known->second;
   };
+  const auto tinies = std::make_unique<ShadowTinies>();
   for (const std::atomic<uint64_t>& place : directory->chunks) {
     const uint64_t entry = CounterValue(place);
     if (entry == 0 || !reader.Read(static_cast<Offset>(entry), chunk.get(), sizeof *chunk)) continue;
     const uint64_t base = entry >> 32 << kShadowShift;
+    const auto add = [&](uint64_t address, uint32_t word, uint32_t second) {
+      if (!IsShadowedRow(word)) return;
+      const Offset row = ShadowedRow(word);
+      const std::optional<uint32_t> bytes = CheckedShadowedBytes(size_class_of(row), second);
+      if (bytes.has_value()) blocks->push_back({AddressOfBlock(address), *bytes, 1, row});
+    };
     for (uint32_t i = 0; i < kShadowSlots; ++i) {
-      const Offset row = CounterValue(chunk->slots[i]);
-      if (!IsShadowedRow(row)) continue;
-      const std::optional<uint32_t> bytes = CheckedShadowedBytes(size_class_of(row), CounterValue(chunk->slots[i + 1]));
-      if (bytes.has_value()) blocks->push_back({AddressOfBlock(base + uint64_t{i} * kShadowGrain), *bytes, 1, row});
+      const uint32_t word = CounterValue(chunk->slots[i]);
+      add(base + uint64_t{i} * kShadowGrain + ShadowedAt(word), word, CounterValue(chunk->slots[i + 1]));
+    }
+    for (uint32_t page = 0; page < kTinyPages; ++page) {
+      const Offset of_page = CounterValue(chunk->tinies[page]);
+      if (of_page == 0 || !reader.Read(of_page, tinies.get(), sizeof *tinies)) continue;
+      for (uint32_t i = 0; i < kTinyPage / kTinyGrain; ++i)
+        add(base + uint64_t{page} * kTinyPage + uint64_t{i} * kTinyGrain, CounterValue(tinies->slots[i]), 0);
     }
   }
 }

@@ -128,22 +128,39 @@ class LockReader {
     const auto* directory = At<ShadowDirectory>(CounterValue(head_.in_use.shadow));
     if (directory == nullptr) return;
     for (const auto& [lock, info] : locks) {
-      for (uint64_t back = 0; back < kLargestShadowed && back <= lock; back += kShadowGrain) {
-        const uint64_t address = (lock - back) / kShadowGrain * kShadowGrain;
-        const uint64_t entry = CounterValue(directory->chunks[(address >> kShadowShift) % kShadowChunks]);
-        if (entry == 0 || entry >> 32 != address >> kShadowShift) continue;
+      for (uint64_t back = 0; back < kLargestShadowed + kShadowGrain && back <= lock; back += kShadowGrain) {
+        const uint64_t start = (lock - back) / kShadowGrain * kShadowGrain;
+        const uint64_t entry = CounterValue(directory->chunks[(start >> kShadowShift) % kShadowChunks]);
+        if (entry == 0 || entry >> 32 != start >> kShadowShift) continue;
         const auto* chunk = At<ShadowChunk>(static_cast<Offset>(entry));
         if (chunk == nullptr) continue;
-        const std::atomic<uint32_t>* word = &chunk->slots[address / kShadowGrain % kShadowSlots];
-        const Offset row = CounterValue(word[0]);
-        if (!IsShadowedRow(row)) continue;
-        const auto* found = At<Row>(row);
-        const auto block =
-            found != nullptr ? CheckedShadowedBytes(found->size_class, CounterValue(word[1])) : std::nullopt;
-        if (block.has_value()) FindLocksIn(address, *block, row, locks);
+        const std::atomic<uint32_t>* word = &chunk->slots[start / kShadowGrain % kShadowSlots];
+        const uint32_t value = CounterValue(*word);
+        if (HasTinies(value) && FindInTinies(value, lock, locks)) break;
+        const uint64_t address = start + ShadowedAt(value);
+        if (!IsShadowedRow(value) || address > lock) continue;
+        FindInBlock(address, value, CounterValue(word[1]), locks);
         break;
       }
     }
+  }
+  bool FindInTinies(uint32_t word, uint64_t lock, const LocksByAddress& locks) {
+    const auto* tinies = At<ShadowTinies>(ShadowedTinies(word));
+    if (tinies == nullptr) return false;
+    for (uint64_t back = 0; back < kLargestTiny; back += kTinyGrain) {
+      const uint64_t address = (lock - back) / kTinyGrain * kTinyGrain;
+      if (address / kTinyPage != lock / kTinyPage) break;
+      const uint32_t value = CounterValue(tinies->slots[TinySlot(address)]);
+      if (!IsShadowedRow(value)) continue;
+      FindInBlock(address, value, 0, locks);
+      return true;
+    }
+    return false;
+  }
+  void FindInBlock(uint64_t address, uint32_t word, uint32_t second, const LocksByAddress& locks) {
+    const auto* found = At<Row>(ShadowedRow(word));
+    const auto bytes = found != nullptr ? CheckedShadowedBytes(found->size_class, second) : std::nullopt;
+    if (bytes.has_value()) FindLocksIn(address, *bytes, ShadowedRow(word), locks);
   }
 
   const char* bytes_;
