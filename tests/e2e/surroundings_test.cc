@@ -11,6 +11,7 @@
 namespace holdfast::testing {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
@@ -336,6 +337,16 @@ TEST_F(Surroundings, TheToolAndItsExporterLoadNothingFromTheWorkingDirectory) {
   ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(seen); }));
   EXPECT_EQ(ReadFile(seen), "/\n");
   RemoveTables();
+}
+
+TEST_F(Surroundings, PathsMayHaveBlanks) {
+  const std::string program = folder() + "/my program", profiles = folder() + "/my profiles",
+                    in = tables() + "/my tables";
+  std::filesystem::create_directory(in);
+  std::filesystem::copy_file(ProgramPath("allocators"), program);
+  const RunResult run = RunTool({"run", "--heap-interval", "1", "-o", profiles, "--tables", in, "--", program});
+  EXPECT_TRUE(run.exited(0)) << run.Describe();
+  EXPECT_THAT(RunTool({"top", "--metric", "alloc_space", profiles}).out, HasSubstr(" by_malloc  (my program)"));
 }
 
 void RemoveLinksTo(const std::string& tree) {
