@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+// In parentheses: since C23 some of these names are also macros.
 #define LATE(result, name, parameters, arguments) \
   static result(*next_##name) parameters;         \
-  result name parameters { return next_##name arguments; }
+  result(name) parameters { return next_##name arguments; }
 
 LATE(int, strcmp, (const char* a, const char* b), (a, b))
 LATE(int, strncmp, (const char* a, const char* b, size_t most), (a, b, most))
