@@ -45,10 +45,16 @@ inline std::string ValueNameOf(const CLI::Option& option) {
 
 class HelpFormatter : public CLI::Formatter {
  public:
+  HelpFormatter() { KeepLines(*this); }
   std::string make_usage(const CLI::App* app, std::string name) const override {
     if (app->get_name() == "run") return "Usage: holdfast run [OPTIONS] [--] PROGRAM [ARGS…]\n";
     if (app->get_name() == "set") return "Usage: holdfast set [OPTIONS] [PID…] NAME=VALUE…\n";
-    return CLI::Formatter::make_usage(app, name);
+    // Not CLI11's: that of 2.6 does not begin with Usage.
+    std::string usage = "Usage: " + name + " [OPTIONS]";
+    for (const CLI::Option* option : app->get_options([](const CLI::Option* one) { return one->get_positional(); }))
+      usage += " " + make_option_usage(option);
+    if (app->get_require_subcommand_min() > 0) usage += " COMMAND";
+    return usage + "\n";
   }
   // Omits the "{false}" that CLI11 appends to flags that switch something off.
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
@@ -66,6 +72,16 @@ class HelpFormatter : public CLI::Formatter {
     if (!option->get_default_str().empty()) text += " [" + option->get_default_str() + "]";
     if (option->get_required()) text += " (required)";
     return text;
+  }
+
+ private:
+  // CLI11 2.6 joins and wraps the lines of descriptions and footers, also of examples.
+  template <typename Formatter>
+  static void KeepLines(Formatter& formatter) {
+    if constexpr (requires { formatter.enable_footer_formatting(false); }) {
+      formatter.enable_footer_formatting(false);
+      formatter.enable_description_formatting(false);
+    }
   }
 };
 

@@ -1,7 +1,10 @@
 #include "report/cmd/usage_error.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 
@@ -21,6 +24,11 @@ std::string WithoutEnd(std::string text) {
   return text;
 }
 
+// CLI11 before 2.6 does so with the arguments that it did not expect.
+bool JoinsInReverse() {
+  return std::string_view(CLI::ExtrasError(std::vector<std::string>{"first", "second"}).what()).ends_with("first");
+}
+
 }  // namespace
 
 // CLI11 provides the names that an error is about only as part of its message.
@@ -31,11 +39,11 @@ std::string UsageError(const CLI::ParseError& error) {
     if (const auto name = Around(text, " is required").first; !name.empty()) return name + " is missing";
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    // CLI11 joins the arguments in reverse order.
-    const std::string what = Around(text, "not expected: ").second;
-    const size_t last = what.rfind(" -");
-    const std::string option = last != std::string::npos ? what.substr(last + 1) : what;
-    if (option.starts_with("-")) return fmt::format("{}: no such option", option.substr(0, option.find_first_of(" =")));
+    const std::string what = Around(text, "not expected: ").second, words = " " + what;
+    if (const size_t at = JoinsInReverse() ? words.rfind(" -") : words.find(" -"); at != std::string::npos) {
+      const std::string option = words.substr(at + 1);
+      return fmt::format("{}: no such option", option.substr(0, option.find_first_of(" =")));
+    }
     if (!what.empty()) return fmt::format("unexpected argument \"{}\"", what);
   }
   if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
