@@ -155,6 +155,22 @@ bool PageTable::IsResident(uint64_t address, uint64_t bytes) {
   return true;
 }
 
+std::optional<uint64_t> PageTable::EndOfGuardBelow(uint64_t address, uint64_t from) const {
+  std::vector<uint64_t> entries(kWindow);
+  for (uint64_t end = address / page_bytes_, first = from / page_bytes_; end > first;) {
+    const uint64_t start = end - std::min<uint64_t>(end - first, kWindow);
+    const ssize_t bytes = static_cast<ssize_t>((end - start) * sizeof(uint64_t));
+    if (pread(file_.get(), entries.data(), static_cast<size_t>(bytes), static_cast<off_t>(start * sizeof(uint64_t))) !=
+        bytes)
+      return std::nullopt;
+    for (uint64_t page = end; page > start; --page) {
+      if (IsGuard(entries[page - 1 - start])) return page * page_bytes_;
+    }
+    end = start;
+  }
+  return std::nullopt;
+}
+
 PageTable::Share PageTable::Of(uint64_t address, uint64_t bytes) {
   Share share;
   if (!file_.valid() || bytes > UINT64_MAX - address) return share;

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -65,6 +66,9 @@ class PageTable {
   uint64_t FirstPopulated(uint64_t from, uint64_t end);
   // Returns whether the whole block is resident: reading it costs the process nothing.
   bool IsResident(uint64_t address, uint64_t bytes);
+  // Returns the end of the nearest page below `address`, and not below `from`, that MADV_GUARD_INSTALL made inaccessible.
+  // Since 2.42 glibc guards the stacks of threads in this way, inside their mapping.
+  std::optional<uint64_t> EndOfGuardBelow(uint64_t address, uint64_t from) const;
 
  private:
   enum PageState : uint8_t { kAway, kHere, kHereHuge, kSwappedOut };

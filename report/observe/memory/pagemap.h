@@ -11,11 +11,10 @@
 namespace holdfast {
 
 inline bool IsPresent(uint64_t entry) { return (entry & uint64_t{1} << 63) != 0; }
-// MADV_GUARD_INSTALL makes entries that look swapped: there is no page.
-inline bool IsSwappedOut(uint64_t entry) {
-  constexpr uint64_t kSwapped = uint64_t{1} << 62, kGuard = uint64_t{1} << 58;
-  return (entry & kSwapped) != 0 && (entry & kGuard) == 0;
-}
+// Returns whether MADV_GUARD_INSTALL made the page inaccessible. Linux 6.13 has it, and since 6.15 says so here.
+inline bool IsGuard(uint64_t entry) { return (entry & uint64_t{1} << 58) != 0; }
+// Guards look swapped: there is no page.
+inline bool IsSwappedOut(uint64_t entry) { return (entry & uint64_t{1} << 62) != 0 && !IsGuard(entry); }
 // Returns whether a present or swapped-out page belongs to a file or to shared memory. The other pages are private: in a
 // mapping of a file the process has written to them.
 inline bool IsOfFile(uint64_t entry) { return (entry & uint64_t{1} << 61) != 0; }

@@ -18,10 +18,12 @@ namespace {
 
 constexpr uint64_t kPiece = uint64_t{64} << 20;  // bytes between checks of the clock
 
-// Returns the thread stacks that libc has mapped: around the stack pointer of a sleeping thread, above a guard page.
+// Returns the thread stacks that libc has mapped: around the stack pointer of a sleeping thread, above a guard page. That
+// is a mapping of its own, or since glibc 2.42 a page of the same mapping, which may then have several stacks.
 // `left_out`: the number of threads that are running or have no guard page.
 std::vector<OwnRange> ThreadStacks(pid_t pid, const TableFile& table, const std::vector<MemoryMapping>& mappings,
-                                   const TableSnapshot& snapshot, const std::vector<bool>& gone, uint64_t* left_out) {
+                                   const TableSnapshot& snapshot, const std::vector<bool>& gone, const PageTable& pages,
+                                   uint64_t* left_out) {
   std::vector<OwnRange> stacks;
   std::map<uint32_t, pid_t> as_we_see;
   for (size_t i = 0; i < snapshot.live_threads.size(); ++i) {
@@ -37,11 +39,15 @@ std::vector<OwnRange> ThreadStacks(pid_t pid, const TableFile& table, const std:
     const auto at = std::partition_point(mappings.begin(), mappings.end(), [&](const MemoryMapping& mapping) {
       return call.has_value() && mapping.end <= call->sp;
     });
-    const bool found = call.has_value() && at != mappings.begin() && at != mappings.end() && at->start <= call->sp &&
-                       IsPrivateMemory(*at) && std::prev(at)->end == at->start && !std::prev(at)->readable;
-    *left_out += found ? 0 : 1;
-    if (!found) continue;
-    stacks.push_back({at->start, std::min(at->end, at->start + row.class_bytes), false, row.place, thread.id});
+    std::optional<uint64_t> start;
+    if (call.has_value() && at != mappings.end() && at->start <= call->sp && IsPrivateMemory(*at)) {
+      start = pages.EndOfGuardBelow(call->sp, std::max(at->start, call->sp - std::min(call->sp, row.class_bytes)));
+      const bool is_guarded = at != mappings.begin() && std::prev(at)->end == at->start && !std::prev(at)->readable;
+      if (!start.has_value() && is_guarded) start = at->start;
+    }
+    *left_out += start.has_value() ? 0 : 1;
+    if (!start.has_value()) continue;
+    stacks.push_back({*start, std::min(at->end, *start + row.class_bytes), false, row.place, thread.id});
   }
   return stacks;
 }
@@ -58,7 +64,7 @@ bool AddMappings(pid_t pid, const TableFile& table, const TableSnapshot& snapsho
   if (map.ok()) {
     libc = LibcRangesOf(map->mappings, *own, map->arenas, ReplacesMalloc(snapshot.modules));
     const std::vector<OwnRange> stacks =
-        ThreadStacks(pid, table, map->mappings, snapshot, gone, &found->stacks_left_out);
+        ThreadStacks(pid, table, map->mappings, snapshot, gone, *pages, &found->stacks_left_out);
     if (wanted) own->insert(own->end(), stacks.begin(), stacks.end());
   }
   return AddResidentMappings(*own, libc, blocks, snapshot, pages, by, &found->rows);
