@@ -1310,7 +1310,7 @@ const char* AllocatorByMessage(const char* text, size_t bytes) {
 }
 
 bool IsOfAllocator(const char* name) {
-  // Two are in jemalloc's operator new; those from retry_malloc on in gperftools' tcmalloc, where clang leaves out the L in
+  // Three are in jemalloc's operator new; those from retry_malloc on in gperftools' tcmalloc, where clang leaves out the L in
   // names of static functions; those from TcmallocSlab on in google/tcmalloc, from sn_ on in snmalloc. Its operators take a
   // nothrow_t that is not constant.
   static constexpr char kStarts[][40] = {"mi_",
@@ -1318,6 +1318,7 @@ bool IsOfAllocator(const char* name) {
                                          "je_",
                                          "_rjem_",
                                          "_Z13fallback_impl",
+                                         "_Z15fallbackNewImpl",
                                          "_ZL9handleOOM",
                                          "_ZN12_GLOBAL__N_1L12retry_malloc",
                                          "_ZN12_GLOBAL__N_112retry_malloc",
