@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -57,7 +58,10 @@ void GiveBackFreedPagesAtOnce() {
   // mi_option_decommit_delay in mimalloc 2.0, mi_option_purge_delay in later versions.
   constexpr int kDelayOfPurge = 15;
   if (mi_option_set != nullptr) mi_option_set(kDelayOfPurge, 0);
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 }
+
+void AllowHugePages() { prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); }
 
 void GiveBackMemory() {
   if (mi_collect != nullptr) mi_collect(true);

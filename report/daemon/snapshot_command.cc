@@ -38,6 +38,7 @@ void LeaveExporter(int output) {
   dup2(output >= 0 ? output : null, STDOUT_FILENO);
   dup2(output >= 0 ? output : null, STDERR_FILENO);
   closefrom(STDERR_FILENO + 1);
+  AllowHugePages();
   SetBadness(kBadnessAtWork);  // charged to the program's control group, so it must be killed before the program
 }
 
