@@ -212,6 +212,21 @@ TEST(PageTable, AGuardIsNothing) {
   EXPECT_FALSE(pages.has_failed());
 }
 
+// Since glibc 2.42 several stacks are in one mapping, each above such a page.
+TEST(PageTable, AStackBeginsAboveTheNearestGuard) {
+  constexpr uint64_t kStart = 0x1000000, kFar = uint64_t{100} << 20;
+  MadePagemap pagemap;
+  pagemap.Set(kStart, MadePagemap::kGuard, 1);
+  pagemap.Set(kStart + 8 * kPage, MadePagemap::kGuard, 2);
+  pagemap.Set(kStart + kFar, MadePagemap::kHere, 1);
+  const PageTable pages = pagemap.Pages();
+  EXPECT_EQ(pages.EndOfGuardBelow(kStart + 9 * kPage + 100, kStart), kStart + 9 * kPage) << "in a guard";
+  EXPECT_EQ(pages.EndOfGuardBelow(kStart + 8 * kPage, kStart), kStart + kPage);
+  EXPECT_EQ(pages.EndOfGuardBelow(kStart + 5 * kPage + 8, kStart), kStart + kPage);
+  EXPECT_EQ(pages.EndOfGuardBelow(kStart + 5 * kPage, kStart + kPage), std::nullopt);
+  EXPECT_EQ(pages.EndOfGuardBelow(kStart + kFar, kStart), kStart + 10 * kPage) << "more than a window away";
+}
+
 // Kernels for arm64 may have pages of 16 or 64 KiB.
 TEST(PageTable, AnEntryStandsForAPageOfTheKernel) {
   for (const uint64_t page : {uint64_t{16} << 10, uint64_t{64} << 10}) {
