@@ -13,6 +13,7 @@
 
 #include "report/base/base_name.h"
 #include "report/base/libc_names.h"
+#include "report/holders/thread_cache.h"
 
 namespace holdfast {
 namespace {
@@ -22,18 +23,19 @@ constexpr uint64_t kPreviousUsed = 1, kIsMapped = 2, kChunkFlags = 7;
 constexpr uint64_t kArenaHeap = uint64_t{64} << 20;
 constexpr int kTrustedChunks = 16;                       // this many consecutive plausible heads
 constexpr uint64_t kLongestSearch = uint64_t{16} << 20;  // for the next plausible head
+constexpr uint64_t kLargestHeapHead = 256;               // heap_info
 constexpr uint64_t kMaxArenaHead = uint64_t{8} << 10;    // heap_info and malloc_state
 constexpr uint64_t kMaxGrown = uint64_t{64} << 20;       // of [heap] during a scan
 constexpr size_t kMostMarked = 1 << 20;                  // marked blocks to remember
 constexpr size_t kMaxCaches = 1 << 16;                   // candidates for a thread's cache to examine
 constexpr size_t kMaxArenas = 1 << 16;
+constexpr uint64_t kMaxArenaThreads = 1 << 22;
 constexpr uint64_t kMaxLibcData = uint64_t{16} << 20;
-constexpr uint64_t kLargestCached = 0x408;  // usable bytes of a block in a thread's cache, up to glibc 2.41
 // A search reads here and there. Contents made on purpose could make it read everything many times.
 constexpr uint64_t kMaxSearchedBytes = uint64_t{256} << 20;
 
 // An arena's state (malloc_state), relative to the first of 254 words of bins: fast bins, the top chunk, and the next
-// arena. The state begins before the fast bins; versions without fast bins (after 2.43) have at most three words before the top.
+// arena. The state begins before the fast bins, which 2.43 does not have.
 //
 //    +0 lock, flags │ fast bins: 10 words │ top │ last remainder │ bins: 254 words │ map: 2 words │ next arena │ …
 constexpr uint64_t kFastBinsToBins = 0x60, kTopToBins = 0x10, kBinsToNext = 0x800, kBinsToEnd = 0x828;
@@ -274,11 +276,11 @@ class GlibcBlocks::Walk {
   // Each of 127 bins is a list: empty ones lead to themselves, others to chunks. After them are, besides the map, the next
   // arena, the next free arena, a number of threads, and the arena's bytes now and at most.
   bool AreBins(uint64_t at) {
-    constexpr uint64_t kMaxThreads = 1 << 22, kMaxArenaBytes = uint64_t{1} << 47;
+    constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 47;
     std::array<uint64_t, kBinWords> words;
     uint64_t tail[5];
-    if (!space_.Read(at + kBinsToNext, tail, sizeof tail) || tail[0] == 0 || tail[0] % 8 != 0 || tail[1] % 8 != 0 ||
-        tail[2] > kMaxThreads || tail[3] == 0 || tail[3] > tail[4] || tail[4] > kMaxArenaBytes)
+    if (!space_.Read(at + kBinsToNext, tail, sizeof tail) || !MayBeArena(tail[0], at) || tail[1] % 8 != 0 ||
+        tail[2] > kMaxArenaThreads || tail[3] == 0 || tail[3] > tail[4] || tail[4] > kMaxArenaBytes)
       return false;
     if (!space_.Read(at, words.data(), sizeof words)) return false;
     int wrong = 0, empty = 0;
@@ -288,6 +290,15 @@ class GlibcBlocks::Walk {
       wrong += word == bin || IsInOrdinaryMemory(word) ? 0 : 1;
     }
     return wrong <= kMaxTornWords && empty >= 2;
+  }
+  // Returns whether an arena's state may be at `address`. The main one is before its bins; others begin after a heap's
+  // head. The words beside the address of the next arena are small numbers, or multiples of a page.
+  bool MayBeArena(uint64_t address, uint64_t bins) const {
+    if (address % 8 != 0) return false;
+    for (const uint64_t main : {bins, main_bins_}) {
+      if (main - address >= kChunkHead && main - address <= kStateToBins) return true;
+    }
+    return address > kMaxArenaThreads && address % kSmallestPage != 0 && address % kSmallestPage < kLargestHeapHead;
   }
   bool IsInOrdinaryMemory(uint64_t chunk) const {
     const MemoryMapping* mapping = chunk % kChunkStep == 0 ? space_.MappingAt(chunk) : nullptr;
@@ -304,9 +315,10 @@ class GlibcBlocks::Walk {
   bool IsCached(uint64_t block) {
     if (!key_candidates_.Contain(words_.At(block + 8))) return false;
     const uint64_t next = words_.At(block) ^ block >> 12;
-    return next == 0 ||
-           (next % kChunkStep == 0 && std::any_of(heaps_.begin(), heaps_.end(),
-                                                  [&](const ChunkHeap& heap) { return heap.range.Contains(next); }));
+    return next == 0 || IsInOrdinaryMemory(next);
+  }
+  void NoteIfCached(uint64_t block) {
+    if (IsCached(block) && marked_.size() < kMostMarked) marked_.emplace_back(block, words_.At(block + 8));
   }
 
   // All cached chunks have the same number. Another number of libc's data may be in a used block by chance: one that
@@ -382,11 +394,10 @@ class GlibcBlocks::Walk {
   // A heap begins with the address of its arena, which is in the first page of the same or an earlier heap; the previous
   // heap; its size.
   std::optional<ChunkHeap> ArenaHeapAt(uint64_t at, uint64_t end) {
-    constexpr uint64_t kLargestHead = 256;
     uint64_t head[4], first = 0;
     if (!space_.Read(at, head, sizeof head)) return std::nullopt;
     const uint64_t arena = head[0], bytes = head[2];
-    if (arena < kArenaHeap || arena % kArenaHeap == 0 || arena % kArenaHeap >= kLargestHead ||
+    if (arena < kArenaHeap || arena % kArenaHeap == 0 || arena % kArenaHeap >= kLargestHeapHead ||
         bytes % kSmallestPage != 0 || bytes == 0 || bytes > kArenaHeap || bytes > head[3]) {
       return std::nullopt;
     }
@@ -425,14 +436,18 @@ class GlibcBlocks::Walk {
     while (at < end) {
       const uint64_t size = MappedChunkSize(at, end);
       if (size == 0) break;  // changed meanwhile
-      blocks_.AddHeap({at, at + size}, 0, at + kChunkHead);
+      const uint64_t block = at + kChunkHead;
+      blocks_.AddHeap({at, at + size}, 0, block);
+      NoteIfCached(block);  // since 2.43, if glibc.malloc.tcache_max is raised
       at += size;
     }
     return at;
   }
+  // The size in the head includes the head's own 16 bytes up to 2.42.
   uint64_t MappedChunkSize(uint64_t at, uint64_t end) {
     if (AnyContains(excluded_, at) || words_.At(at) != 0) return 0;
-    const uint64_t head = words_.At(at + 8), size = head & ~kChunkFlags;
+    const uint64_t head = words_.At(at + 8), bytes = head & ~kChunkFlags;
+    const uint64_t size = bytes % kSmallestPage == 0 ? bytes : bytes + kChunkHead;
     if ((head & kChunkFlags) != kIsMapped || size < kSmallestPage || size % kSmallestPage != 0 || size > end - at)
       return 0;
     return size;
@@ -475,8 +490,9 @@ class GlibcBlocks::Walk {
       if (previous != 0 && (head & kPreviousUsed) == 0) blocks_.MarkUnused(previous);
       blocks_.AddBlock(at + kChunkHead);
       previous = at + kChunkHead;
-      if (IsCached(previous) && marked_.size() < kMostMarked) marked_.emplace_back(previous, words_.At(previous + 8));
-      if (MayBeCache(size) && may_be_caches_.size() <= kMaxCaches) may_be_caches_.push_back(previous);
+      NoteIfCached(previous);
+      if (MayBeThreadCache(size - sizeof(uint64_t)) && may_be_caches_.size() <= kMaxCaches)
+        may_be_caches_.push_back(previous);
       at += size;
       if (at == end || previous == main_top_ + kChunkHead) blocks_.MarkUnused(previous);  // the top
     }
@@ -513,39 +529,6 @@ class GlibcBlocks::Walk {
     return true;
   }
 
-  struct CacheLayout {
-    uint64_t chunk, count_bytes;
-  };
-  // Offsets of glibc 2.30 to 2.41, and of 2.26 to 2.29.
-  static constexpr CacheLayout kCacheLayouts[] = {{0x290, 2}, {0x250, 1}};
-  static bool MayBeCache(uint64_t chunk_bytes) {
-    return std::any_of(std::begin(kCacheLayouts), std::end(kCacheLayouts),
-                       [&](const CacheLayout& layout) { return layout.chunk == chunk_bytes; });
-  }
-  static constexpr int kCacheBins = 64;
-  struct CacheEntry {
-    uint64_t block, count;
-  };
-
-  // Returns the first block of each bin, and how many there are; none if this is no cache.
-  std::vector<CacheEntry> ReadCache(const BlockMap::Block& block, const CacheLayout& layout) {
-    std::array<char, 0x280> bytes;
-    std::vector<CacheEntry> entries;
-    if (!space_.Read(block.range.start, bytes.data(), kCacheBins * (layout.count_bytes + sizeof(uint64_t)))) return {};
-    for (uint64_t i = 0; i < kCacheBins; ++i) {
-      CacheEntry entry{};
-      memcpy(&entry.count, bytes.data() + i * layout.count_bytes, layout.count_bytes);
-      memcpy(&entry.block, bytes.data() + kCacheBins * layout.count_bytes + i * sizeof(uint64_t), sizeof(uint64_t));
-      if ((entry.count != 0) != (entry.block != 0)) return {};
-      if (entry.block == 0) continue;
-      const BlockMap::Block first = blocks_.Find(entry.block);
-      if (first.number == BlockMap::kNone) continue;  // in memory that is not understood
-      if (first.range.start != entry.block || first.range.end - first.range.start != 0x18 + 16 * i) return {};
-      entries.push_back(entry);
-    }
-    return entries;
-  }
-
   // Marks the chunks that threads have cached: those in the lists of each cache. The mark of a cached chunk is one random
   // number since 2.34, and from 2.29 on the address of the cache; before, there is none.
   void FindCaches() {
@@ -555,36 +538,34 @@ class GlibcBlocks::Walk {
     found_.knows_caches_ = has_number || (minor > 0 && minor <= kNewestMinor);
     if (!has_number && (minor >= 34 || (minor > 0 && minor < 26))) return;
     std::set<uint64_t> addresses;
-    std::vector<CacheEntry> marked_lists, plain_lists;
+    std::vector<CachedList> marked_lists, plain_lists;
     for (const uint64_t at : may_be_caches_) {
       const BlockMap::Block block = blocks_.Find(at);
       if (block.number == BlockMap::kNone || block.unused || block.range.start != at) continue;
-      for (const CacheLayout& layout : kCacheLayouts) {
-        if (block.range.end - at != layout.chunk - 8) continue;
-        const std::vector<CacheEntry> entries = ReadCache(block, layout);
-        const uint64_t mark = has_number ? number_ : at;
-        const bool are_marked = std::all_of(entries.begin(), entries.end(), [&](const CacheEntry& entry) {
-          uint64_t words[2];
-          return space_.Read(entry.block, words, sizeof words) && words[1] == mark;
-        });
-        if (entries.empty() || (!are_marked && (has_number || layout.count_bytes > 1))) continue;
-        found_.knows_caches_ = true;
-        if (are_marked && !has_number) addresses.insert(at);
-        std::vector<CacheEntry>& lists = are_marked ? marked_lists : plain_lists;
-        lists.insert(lists.end(), entries.begin(), entries.end());
-      }
+      const std::vector<CachedList> of_cache = ReadThreadCache(space_, blocks_, block);
+      const uint64_t mark = has_number ? number_ : at;
+      const bool are_marked = std::all_of(of_cache.begin(), of_cache.end(), [&](const CachedList& list) {
+        uint64_t words[2];
+        return space_.Read(list.block, words, sizeof words) && words[1] == mark;
+      });
+      if (of_cache.empty() || (!are_marked && (has_number || of_cache[0].is_marked))) continue;
+      found_.knows_caches_ = true;
+      if (are_marked && !has_number) addresses.insert(at);
+      std::vector<CachedList>& lists = are_marked ? marked_lists : plain_lists;
+      lists.insert(lists.end(), of_cache.begin(), of_cache.end());
     }
     // Marked blocks remain in doubt if their cache is not found, so too many candidates do no harm.
     if (may_be_caches_.size() > kMaxCaches && !has_number) found_.knows_caches_ = false;
     if (!addresses.empty()) FindMarkedWith(addresses);
-    for (const CacheEntry& entry : marked_lists) FollowMarkedList(entry);
-    for (const CacheEntry& entry : plain_lists) FollowPlainList(entry);
+    for (const CachedList& list : marked_lists) FollowMarkedList(list);
+    for (const CachedList& list : plain_lists) FollowPlainList(list);
   }
 
-  void FollowPlainList(const CacheEntry& entry) {
-    uint64_t block = entry.block;
-    for (uint64_t i = 0; i < entry.count && block != 0; ++i) {
-      if (!MarkCached(block, kLargestCached) || !space_.Read(block, &block, sizeof block)) {
+  void FollowPlainList(const CachedList& list) {
+    uint64_t block = list.block;
+    if (blocks_.Find(block).number == BlockMap::kNone) return;  // in memory that is not understood
+    for (uint64_t i = 0; i < list.count && block != 0; ++i) {
+      if (!MarkCached(block, list.largest) || !space_.Read(block, &block, sizeof block)) {
         found_.knows_caches_ = false;
         return;
       }
@@ -592,13 +573,13 @@ class GlibcBlocks::Walk {
   }
   // Blocks without the mark were freed after the walk: their words were searched while they were in use. A list that the
   // program changes meanwhile leads to blocks that remain in doubt.
-  void FollowMarkedList(const CacheEntry& entry) {
-    uint64_t block = entry.block;
-    for (uint64_t i = 0; i < entry.count && block != 0; ++i, ++followed_) {
+  void FollowMarkedList(const CachedList& list) {
+    uint64_t block = list.block;
+    for (uint64_t i = 0; i < list.count && block != 0; ++i, ++followed_) {
       // Each block is in one list. Contents made on purpose have many lists that lead in circles.
       if (followed_ > blocks_.size()) return;
       const auto marked = std::lower_bound(marked_.begin(), marked_.end(), std::pair(block, uint64_t{0}));
-      if (marked != marked_.end() && marked->first == block) MarkCached(block, kLargestCached);
+      if (marked != marked_.end() && marked->first == block) MarkCached(block, list.largest);
       uint64_t next = 0;
       if (!space_.Read(block, &next, sizeof next)) return;
       block = Shown(block, next);

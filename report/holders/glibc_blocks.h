@@ -2,7 +2,7 @@
 //
 //    [heap]            the main arena: contiguous chunks, from the first one to the top
 //    64 MiB-aligned    heaps of the other arenas (report/observe/memory/arenas.h): a head, then chunks
-//    anonymous         large blocks, each in a mapping of its own: 0, size | 2
+//    anonymous         large blocks, each in a mapping of its own: 0, size | 2; since 2.43 size - 16 | 2
 //
 //    chunk  │ size of the previous one, if free │ size, flags │ user's bytes …
 //    block                                      └─ begins 16 bytes after the chunk, ends 8 bytes into the next chunk
@@ -11,7 +11,7 @@
 // musl, and tcmalloc, use [heap] as well.
 //
 // Free chunks are recognized exactly: by the next chunk's flag; in fast bins by the arena's lists; in a thread's cache by
-// its lists (2.26 to 2.41) and by a mark, the second word: one random number for the whole process (since 2.34; it is in
+// its lists (thread_cache.h) and by a mark, the second word: one random number for the whole process (since 2.34; it is in
 // libc's data, too), or the address of the cache (2.29 to 2.33). A used block may have the mark by accident. Marked
 // blocks in no list are gaps: they are not named, and what they contain counts. If any of this cannot be found,
 // knows_caches() is false, and free chunks may look used.

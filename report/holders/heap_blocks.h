@@ -57,8 +57,9 @@ struct HeapBlocks {
 
 absl::StatusOr<HeapBlocks> FindHeapBlocks(AddressSpace* space, const HeapBlocksInput& input);
 
-// The offset of the thread's id in glibc's struct pthread (2.26 to 2.43). Up to 2.42 a joining thread waits for this word.
-inline constexpr uint64_t kThreadIdOffset = 0x2d0;
+// Offsets in glibc's struct pthread (2.26 to 2.43): the thread's id, for which a joining thread waits up to 2.42, and the
+// thread's state, for which a joining thread waits since 2.43.
+inline constexpr uint64_t kThreadIdOffset = 0x2d0, kThreadStateOffset = 0x628;
 
 // A part of the memory that keeps blocks alive.
 enum class RootKind : uint8_t { kData, kStack, kThreadBlock, kMapping, kGap, kRegisters, kKernel };

@@ -1,22 +1,17 @@
 #include "report/holders/never_woken.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "report/holders/block_marker.h"
 #include "report/holders/references.h"
+#include "report/holders/thread_cache.h"
 
 namespace holdfast {
 namespace {
 
 constexpr uint32_t kNoWait = 0xffffffff;
-
-// A thread's cache of free blocks: counts, and the first block of each of 64 sizes. glibc 2.30 to 2.41, and 2.26 to 2.29.
-constexpr uint64_t kCacheBins = 64;
-constexpr uint64_t kCountBytes[] = {2, 1};
 
 class WakeSearch {
  public:
@@ -107,7 +102,8 @@ class WakeSearch {
     for (uint32_t k = 0; k < waits_.size(); ++k) {
       if (threads_[k].stack.Contains(address)) return set(WakeChance::kStack, k);
       if (threads_[k].control_block.Contains(address)) {
-        if (k != i && address == threads_[k].control_block.start + kThreadIdOffset)
+        const uint64_t offset = address - threads_[k].control_block.start;
+        if (k != i && (offset == kThreadIdOffset || offset == kThreadStateOffset))
           return set(WakeChance::kEndOfThread, k);
         break;
       }
@@ -125,36 +121,20 @@ class WakeSearch {
     if (mapping == nullptr || AnyContains(heap_.gaps, address)) chance.kind = WakeChance::kUnknown;
   }
 
-  // Caches contain the addresses of free blocks, but malloc wakes nobody. What looks like a cache is one: each count
+  // Caches contain the addresses of free blocks, but malloc wakes nobody. What looks like a cache is one: each number
   // agrees with a free block of exactly this size.
   void IgnoreCaches() {
     std::vector<uint64_t> caches;
     heap_.map.ForEach([&](const BlockMap::Block& block) {
-      if (block.unused) return;
-      for (const uint64_t count_bytes : kCountBytes) {
-        if (block.range.end - block.range.start == kCacheBins * (count_bytes + 8) + 8 && IsCache(block, count_bytes))
-          caches.push_back(block.range.start);
-      }
+      if (block.unused || !MayBeThreadCache(block.range.end - block.range.start)) return;
+      const std::vector<CachedList> lists = ReadThreadCache(space_, heap_.map, block);
+      const bool are_free = std::all_of(lists.begin(), lists.end(), [&](const CachedList& list) {
+        const BlockMap::Block first = heap_.map.Find(list.block);
+        return first.number != BlockMap::kNone && first.unused;
+      });
+      if (!lists.empty() && are_free) caches.push_back(block.range.start);
     });
     for (const uint64_t start : caches) heap_.map.MarkUnused(start);
-  }
-  bool IsCache(const BlockMap::Block& block, uint64_t count_bytes) {
-    std::array<char, kCacheBins * 10> bytes;
-    if (!space_.Read(block.range.start, bytes.data(), kCacheBins * (count_bytes + 8))) return false;
-    size_t free_blocks = 0;
-    for (uint64_t i = 0; i < kCacheBins; ++i) {
-      uint64_t count = 0, first = 0;
-      memcpy(&count, bytes.data() + i * count_bytes, count_bytes);
-      memcpy(&first, bytes.data() + kCacheBins * count_bytes + i * sizeof first, sizeof first);
-      if ((count != 0) != (first != 0)) return false;
-      if (first == 0) continue;
-      const BlockMap::Block cached = heap_.map.Find(first);
-      if (cached.number == BlockMap::kNone || !cached.unused || cached.range.start != first ||
-          cached.range.end - first != 0x18 + 16 * i)
-        return false;
-      ++free_blocks;
-    }
-    return free_blocks > 0;
   }
 
   // ---- The search ----

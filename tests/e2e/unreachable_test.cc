@@ -137,6 +137,14 @@ TEST_F(Holders, FindsEveryPlantedLeakAndNothingElse) {
   EXPECT_THAT(answer.out, AllOf(HasSubstr("lost_map"), Not(HasSubstr("kept_"))));
 }
 
+// Blocks with mappings of their own.
+TEST_F(Holders, FindsLargeBlocksOfAProgramThatIsNotProfiled) {
+  const auto program = Start(CommandFor(Launch::kBare, {"held_memory", "plant"}));
+  const RunResult answer = Ask("leaks", *program, {"--unreachable", "--format", "csv"});
+  ASSERT_TRUE(answer.exited(1)) << answer.Describe();
+  EXPECT_EQ(CsvValue(answer.out, "blocks of up to 2MiB", 2), 20) << answer.out;
+}
+
 TEST_F(Holders, RandomGraphsAgreeWithTheOracleInTheProgram) {
   for (int seed = 1; seed <= 3; ++seed) {
     const auto program = Start({"graph", std::to_string(seed)});

@@ -15,7 +15,7 @@ namespace holdfast::testing {
 
 class MadeAddressSpace : public AddressSpace {
  public:
-  // Mappings by ascending address. All pages of `bytes` exist; later ones up to `end` do not.
+  // All pages of `bytes` exist; later ones up to `end` do not.
   void Add(uint64_t start, uint64_t end, std::string name, std::string bytes, bool writable = true) {
     MemoryMapping mapping;
     mapping.start = start;
@@ -23,23 +23,26 @@ class MadeAddressSpace : public AddressSpace {
     mapping.readable = true;
     mapping.writable = writable;
     mapping.name = std::move(name);
-    mappings_.push_back(mapping);
-    contents_.push_back(std::move(bytes));
+    const auto next = std::find_if(mappings_.begin(), mappings_.end(),
+                                   [&](const MemoryMapping& other) { return other.start > start; });
+    contents_.insert(contents_.begin() + (next - mappings_.begin()), std::move(bytes));
+    mappings_.insert(next, std::move(mapping));
   }
   void AddThread(TargetThread thread) { threads_.push_back(std::move(thread)); }
   void SetShared(size_t mapping) { mappings_[mapping].shared = true; }
   void SetStackStart(uint64_t address) { stack_start_ = address; }
   // Writes the state of glibc's main arena to `address`, with empty bins and the top chunk at `top`.
-  void AddMainArena(uint64_t address, uint64_t top) {
-    constexpr uint64_t kTop = 0x60, kBins = 0x70, kNext = 0x870, kBytes = 0x888;
-    SetWord(address + kTop, top);
-    for (uint64_t bin = address + kBins; bin < address + kNext - 0x10; bin += 16) {
+  // `bins`: 0x18 since 2.43, which has no fast bins.
+  void AddMainArena(uint64_t address, uint64_t top, uint64_t bins = 0x70) {
+    const uint64_t first = address + bins, next = first + 0x800;
+    SetWord(first - 0x10, top);
+    for (uint64_t bin = first; bin < next - 0x10; bin += 16) {
       SetWord(bin, bin - 0x10);
       SetWord(bin + 8, bin - 0x10);
     }
-    SetWord(address + kNext, address);
-    SetWord(address + kNext + 0x10, 1);
-    for (const uint64_t place : {kBytes, kBytes + 8}) SetWord(address + place, 0x21000);
+    SetWord(next, address);
+    SetWord(next + 0x10, 1);
+    for (const uint64_t place : {0x18, 0x20}) SetWord(next + place, 0x21000);
   }
   void SetWord(uint64_t address, uint64_t word) {
     for (size_t i = 0; i < mappings_.size(); ++i) {

@@ -33,6 +33,7 @@
 #include "report/holders/holder_scan.h"
 #include "report/holders/kernel_words.h"
 #include "report/holders/library_memory.h"
+#include "report/holders/never_woken.h"
 #include "report/holders/unreachable.h"
 #include "report/observe/table/process_files.h"
 #include "sampler/contract/own_memory.h"
@@ -447,6 +448,21 @@ TEST(GlibcBlocks, MemoryBesideALargeBlockMayBeAnotherAllocators) {
   EXPECT_EQ(heap.unknown_bytes, kOther);
 }
 
+// Since 2.43 the size in the head leaves out the head.
+TEST(GlibcBlocks, ALargeBlockHasAMappingOfItsOwn) {
+  constexpr uint64_t kMapping = 0x20000000, kBytes = 0x21000;
+  for (const uint64_t left_out : {0, 16}) {
+    MadeHeap space("/lib/libc.so.6");
+    space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+    space.Add(kMapping, kMapping + 2 * kBytes, "", std::string(2 * kBytes, '\0'));
+    for (const uint64_t start : {kMapping, kMapping + kBytes}) space.SetWord(start + 8, (kBytes - left_out) | 2);
+    const HeapBlocks heap = space.Blocks();
+    const BlockMap::Block block = heap.map.Find(kMapping + kBytes + 0x1000);
+    EXPECT_EQ(block.range.start, kMapping + kBytes + 16);
+    EXPECT_EQ(block.range.end, kMapping + 2 * kBytes);
+  }
+}
+
 // Here a flag of a certificate, beside a pointer that looks like the hidden link of a cached chunk.
 TEST(GlibcBlocks, AnotherNumberOfLibcsDataMarksNoChunk) {
   constexpr uint64_t kOther = 0xffffffff, kThird = 0x1234567890abcdee;
@@ -468,7 +484,7 @@ TEST(GlibcBlocks, AnotherNumberOfLibcsDataMarksNoChunk) {
   EXPECT_FALSE(space.Blocks().knows_free);
 }
 
-// glibc 2.42 changed the caches, and not the mark of a cached chunk.
+// Also without their cache.
 TEST(GlibcBlocks, CachedChunksAreKnownByTheirMark) {
   MadeHeap space("/lib/libc.so.6");
   space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
@@ -533,6 +549,125 @@ TEST(GlibcBlocks, AUsedBlockWithTheMarkKeepsWhatItLeadsTo) {
   ASSERT_TRUE(found.ok()) << found.status();
   ASSERT_EQ(found->blocks.size(), 1u);
   EXPECT_EQ(found->blocks[0].range.start, space.Block(1));
+}
+
+// A heap of glibc 2.43: a cache has 76 numbers of free places, at first 16, then 76 lists.
+class HeapOf243 : public MadeHeap {
+ public:
+  static constexpr uint64_t kMapping = 0x20000000, kLarge = 0x20000, kPlaces = 16, kBinOfCaches = (0x300 - 0x20) / 16;
+
+  HeapOf243() : MadeHeap("/lib/libc.so.6", 0x300) {
+    SetVersion("2.43");
+    AddMainArena(kArena, kHeap + 0x300 * 80, 0x18);
+    SetWord(kData + 0x1800, kKey);
+    for (uint64_t i = 0; i < 76; ++i) SetPlaces(i, kPlaces);
+    Add(kMapping, kMapping + kLarge, "", std::string(kLarge, '\0'));
+    SetWord(kMapping + 8, (kLarge - 16) | 2);
+  }
+  void SetPlaces(uint64_t list, uint64_t number) {
+    uint64_t word = 0;
+    EXPECT_TRUE(Read(Block(0) + list / 4 * 8, &word, sizeof word));
+    word = (word & ~(uint64_t{0xffff} << list % 4 * 16)) | number << list % 4 * 16;
+    SetWord(Block(0) + list / 4 * 8, word);
+  }
+  void SetFirst(uint64_t list, uint64_t block) { SetWord(Block(0) + 76 * 2 + list * 8, block); }
+  void Mark(uint64_t block, uint64_t next) {
+    SetWord(block, next ^ block >> 12);
+    SetWord(block + 8, kKey);
+  }
+  // Gaps are roots: here the rest of the heap, and marked blocks that are in no list.
+  size_t MarkedInNoList() {
+    const HeapBlocks heap = Blocks();
+    EXPECT_TRUE(heap.knows_free);
+    return heap.gaps.size() - 1;
+  }
+};
+
+TEST(GlibcBlocks, CachesSince242HaveNumbersOfFreePlaces) {
+  HeapOf243 space;
+  space.SetPlaces(HeapOf243::kBinOfCaches, HeapOf243::kPlaces - 2);
+  space.SetFirst(HeapOf243::kBinOfCaches, space.Block(4));
+  space.Mark(space.Block(4), space.Block(6));
+  space.Mark(space.Block(6), space.Block(8));
+  space.Mark(space.Block(8), 0);  // two are in the list
+  const HeapBlocks heap = space.Blocks();
+  for (uint64_t i = 0; i < 10; ++i) EXPECT_EQ(heap.map.Find(space.Block(i)).unused, i == 4 || i == 6 || i == 8) << i;
+  EXPECT_EQ(space.MarkedInNoList(), 1u);
+  // Another number of an empty list: this is no cache.
+  space.SetPlaces(0, HeapOf243::kPlaces - 1);
+  EXPECT_EQ(space.MarkedInNoList(), 3u);
+  space.SetPlaces(0, HeapOf243::kPlaces);
+  EXPECT_EQ(space.MarkedInNoList(), 1u);
+  // A block of another size.
+  space.SetFirst(HeapOf243::kBinOfCaches, 0);
+  space.SetPlaces(HeapOf243::kBinOfCaches, HeapOf243::kPlaces);
+  space.SetFirst(HeapOf243::kBinOfCaches - 1, space.Block(4));
+  space.SetPlaces(HeapOf243::kBinOfCaches - 1, HeapOf243::kPlaces - 2);
+  EXPECT_EQ(space.MarkedInNoList(), 3u);
+}
+
+// A program may raise glibc.malloc.tcache_max.
+TEST(GlibcBlocks, LargeBlocksMayBeCachedSince242) {
+  HeapOf243 space;
+  const uint64_t large = HeapOf243::kMapping + 16;
+  space.SetWord(space.Block(10) - 8, 0x601);  // list 64: less than 2 KiB
+  space.SetFirst(64, space.Block(10));
+  space.SetPlaces(64, HeapOf243::kPlaces - 1);
+  space.Mark(space.Block(10), 0);
+  space.SetFirst(70, large);  // less than 128 KiB
+  space.SetPlaces(70, HeapOf243::kPlaces - 1);
+  space.Mark(large, 0);
+  const HeapBlocks heap = space.Blocks();
+  EXPECT_TRUE(heap.map.Find(space.Block(10)).unused);
+  EXPECT_TRUE(heap.map.Find(large).unused);
+  EXPECT_EQ(space.MarkedInNoList(), 0u);
+  space.SetFirst(71, large);
+  space.SetPlaces(71, HeapOf243::kPlaces - 1);
+  EXPECT_EQ(space.MarkedInNoList(), 2u);  // a list of larger blocks: this is no cache
+}
+
+// The words after the state look like the end of another arena, which begins two bins later.
+TEST(GlibcBlocks, TheMainArenaIsNotTakenForALaterOne) {
+  HeapOf243 space;
+  constexpr uint64_t kBins = MadeHeap::kArena + 0x18, kAfter = kBins + 0x828;
+  for (const uint64_t i : {0, 1, 2, 3}) space.SetWord(kBins + i * 8, space.Block(20 + i) - 16);
+  for (const uint64_t i : {0, 1}) space.SetWord(kAfter + 8 * i, 0);
+  for (const uint64_t i : {2, 3}) space.SetWord(kAfter + 8 * i, 0x20000);
+  const HeapBlocks heap = space.Blocks();
+  EXPECT_TRUE(heap.knows_free);
+  ASSERT_EQ(heap.ignored.size(), 1u);
+  EXPECT_EQ(heap.ignored[0].start, MadeHeap::kArena);
+}
+
+// glibc 2.43 joins by the thread's state, earlier versions by its id.
+TEST(NeverWoken, AJoinWaitsForTheEndOfAThread) {
+  constexpr uint64_t kStack = 0x7f8000000000, kBytes = 0x10000, kBlock = kBytes - 0x1000;
+  for (const uint64_t offset : {0x2d0, 0x628, 0x620}) {
+    HeapOf243 space;
+    std::vector<FutexWait> waits;
+    for (uint32_t i = 0; i < 2; ++i) {
+      const uint64_t stack = kStack + i * 0x100000;
+      space.Add(stack, stack + kBytes, "", std::string(kBytes, '\0'));
+      for (const uint64_t self : {0x0, 0x10}) space.SetWord(stack + kBlock + self, stack + kBlock);
+      space.SetWord(stack + kBlock + 0x2d0, i + 1);
+      space.SetWord(stack + kBlock + 0x690, stack);
+      space.SetWord(stack + kBlock + 0x698, kBytes);
+      space.AddThread({.id = static_cast<pid_t>(i + 1),
+                       .inner_id = i + 1,
+                       .number = i + 1,
+                       .name = "",
+                       .sp = stack + 0x8000,
+                       .registers = {},
+                       .has_all_registers = true});
+    }
+    waits.push_back({0, kStack + 0x8100});           // for a word on its own stack
+    waits.push_back({1, kStack + kBlock + offset});  // for the first thread
+    const auto chances = FindWakeChances(&space, {}, waits);
+    ASSERT_TRUE(chances.ok()) << chances.status();
+    EXPECT_EQ(chances->of_waits[0].kind, WakeChance::kNever);
+    EXPECT_EQ(chances->of_waits[1].place == WakeChance::kEndOfThread, offset != 0x620) << offset;
+    EXPECT_EQ(chances->of_waits[1].kind, offset == 0x620 ? WakeChance::kCanBeWoken : WakeChance::kNever) << offset;
+  }
 }
 
 TEST(GlibcBlocks, AChunkInAFastBinMayHaveTheMark) {
