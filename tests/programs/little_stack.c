@@ -172,9 +172,10 @@ static void* WithLittle(void* unused) {
 // The forbidden page lies below the thread's own stack, as its guard does.
 static void RunCase(void) {
   signalled = 0, word = 0, waiter = 0, sleeper = 0;
-  char* low = mmap(NULL, 4096 + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  mprotect(low, 4096, PROT_NONE);
-  stack = low + 4096;
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  char* low = mmap(NULL, page + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(low, page, PROT_NONE);
+  stack = low + page;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstack(&attributes, stack, kStackBytes);
@@ -184,7 +185,7 @@ static void RunCase(void) {
   pthread_create(&one, &attributes, WithLittle, NULL);
   pthread_join(one, NULL);
   pthread_join(other, NULL);
-  munmap(low, 4096 + kStackBytes);
+  munmap(low, page + kStackBytes);
 }
 
 // Down from much to little, as long as the child lives; each time in new threads.
