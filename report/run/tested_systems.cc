@@ -56,6 +56,12 @@ constexpr TestedSystem kSystems[] = {
      "the library: heap, locks, threads, exceptions, signal handlers, fork, exec, SIGKILL; with 16 KiB not locks, exec, "
      "SIGKILL; with 6.1 not SIGKILL, but also labels and a pool, signed return addresses, guarded landing pads",
      "2026-11-27; 2026-11-30"},
+    {"arm64 under qemu-user 10 with other pages: of 64 KiB, with addresses of 42 bits; of 4 KiB, with 39 bits",
+     "glibc 2.36",
+     "the library: scripts/arm64 (unwind rows, heap, exceptions, a signal handler, fork, pools; signed return addresses); "
+     "unit tests of stacks, modules and exact blocks; with 64 KiB also end-to-end tests of `--exact`, labels, exceptions, deep "
+     "stacks and threads with little stack. No kernel had such pages",
+     "2026-11-30"},
     {"arm64 under qemu-user", "glibc 2.36",
      "scripts/systems arm64: heap, locks, exceptions, plugins, late threads; .deb, tree and the wheel in a venv; "
      "run, collect, top, tree, check, list, doctor; the tools of arm64 and x86-64 read each other's tables and "
