@@ -279,15 +279,20 @@ void ServedTables::AwaitSuccessor(ServedTable& served, const OutputFolder* outpu
 }
 
 // Returns the interval of looks, longer for many tables: together they take at most 0.2 % of a core.
-int64_t ServedTables::LookEvery() const {
-  const auto watched = std::count_if(served_.begin(), served_.end(), [](const auto& served) {
+int64_t ServedTables::LookEvery(int64_t now_ns) const {
+  const auto is_watched = [](const auto& served) {
     return (served->table().peak() || served->triggers.is_wanted()) && !served->gone;
-  });
+  };
+  const auto watched = std::count_if(served_.begin(), served_.end(), is_watched);
   const bool any_exact = std::any_of(served_.begin(), served_.end(), [](const auto& served) {
     return served->table().peak() && served->exporter.peak().is_exact() && !served->gone;
   });
+  const bool all_quiet = std::all_of(served_.begin(), served_.end(), [&](const auto& served) {
+    return !is_watched(served) || (served->exporter.peak().is_quiet(now_ns) && !served->triggers.is_wanted());
+  });
   constexpr int64_t kOfOne = 500'000;  // 500 times the cost of one look
-  return watched == 0 ? kLookAround : std::clamp(watched * kOfOne, any_exact ? kLookAtExactPeak : kLookAtPeak, kTick);
+  if (all_quiet && !any_exact) return watched == 0 ? kLookAround : kTick;
+  return std::clamp(watched * kOfOne, any_exact ? kLookAtExactPeak : kLookAtPeak, kTick);
 }
 
 // Chooses the largest processes of a group near its limit, because there is neither time nor memory for all.
@@ -345,7 +350,7 @@ void ServedTables::Wait() {
     entries.push_back({served->gone ? -1 : served->process.get(), POLLIN, 0});
     if (served->next_snapshot != 0) timeout = std::clamp<int64_t>(served->next_snapshot - now_ns, kMs, timeout);
   }
-  const int64_t every = LookEvery(), end = now_ns + timeout;
+  const int64_t every = LookEvery(now_ns), end = now_ns + timeout;
   for (int64_t left = timeout;; left = end - NowNs()) {
     // A group near its limit is checked more often.
     int64_t next_look = next_limit_ns_;

@@ -150,7 +150,7 @@ class ServedTables {
   bool IsServedElsewhere(const std::string& name) const;
   void Add(TableFile table, uid_t user);
   bool ParentLives() const;
-  int64_t LookEvery() const;
+  int64_t LookEvery(int64_t now_ns) const;
   // Returns true if a snapshot is due.
   bool LookAtAll();
   void LookAtLimits(int64_t now_ns);

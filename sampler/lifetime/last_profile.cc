@@ -85,14 +85,16 @@ static void AskAndAwait(SharedTable& table, ExitMoment moment) {
   head.exit_request.store(1, std::memory_order_release);
   NotifyExporter(process.location);
   if (!is_served) return;
-  constexpr int64_t kMaxNs = 2'000'000'000;
+  // A server that forks a child for each request has a limit of children, and counts ended ones that wait for a slow exporter.
+  constexpr int64_t kMaxNs = 2'000'000'000, kMaxOfChildNs = 100'000'000;
+  const int64_t most_ns = process.forked && process.pid != 1 ? kMaxOfChildNs : kMaxNs;  // the exporter ends with PID 1
   // The lock may be free for a moment: an exporter that gives it up looks for tables once more. Free twice: nobody answers.
   int steps_unserved = 0;
   // One that is stopped or frozen holds the lock. It writes the profile once it goes on: the table stays.
   AnswerWait wait(table);
   const int64_t start_ns = KernelNs();
-  for (int64_t waited_ns = 0; waited_ns < kMaxNs && steps_unserved < 2; waited_ns = KernelNs() - start_ns) {
-    wait.Wait(&head.exported, 0);
+  for (int64_t waited_ns = 0; waited_ns < most_ns && steps_unserved < 2; waited_ns = KernelNs() - start_ns) {
+    wait.Wait(&head.exported, 0, most_ns - waited_ns);
     if (head.exported.load(std::memory_order_acquire) != 0) return;
     if (ExporterIsAlive(waited_ns)) {
       steps_unserved = 0;

@@ -44,8 +44,8 @@ void AllowTag(bool allocator_can_align);
 // Looks for modules that call another free than the library's, from now on: nobody sees what they free (sampler/capture/free_calls.h). The
 // program's own calls reach the library, and this is the library's code.
 void WatchFreeCalls(const char* start, const char* end);
-// An orderly end is near: waits, at most 2 s, until the exporter has written the last profile. Nothing sampled, or
-// BeforeExitHandlers has waited: returns at once. In a vfork child: does nothing.
+// An orderly end is near: waits until the exporter has written the last profile, at most 2 s, a forked child at most 0.1 s.
+// Nothing sampled, or BeforeExitHandlers has waited: returns at once. In a vfork child: does nothing.
 void AwaitLastProfile();
 // main has returned, or the program called exit. The exit handlers that run next free what the program held: the first
 // sample that they add or remove waits, at most 50 ms, until the exporter has copied the table. If every allocation is

@@ -37,9 +37,9 @@ class ExporterLife : public Profiled {
   // The exporter of a program that runs as long as this object, in out().
   class Served {
    public:
-    explicit Served(const ExporterLife& test)
+    explicit Served(const ExporterLife& test, const Options& options = kEvery)
         : test_(test),
-          program_(test.CommandFor(Launch::kPreload, {"waits_for_input"}, With(kEvery, "snapshot-every", "0"))) {
+          program_(test.CommandFor(Launch::kPreload, {"waits_for_input"}, With(options, "snapshot-every", "0"))) {
       program_.WaitForOutput("ready");
       program_.Write("line\n");
       program_.WaitForOutput("done 1");
@@ -136,6 +136,22 @@ TEST_F(ExporterLife, StartsOfOtherProgramsDoNotWakeIt) {
   const auto its_own = served.CallsDuring("read,openat", [&] { start_some(out()); });
   EXPECT_GE(LinesWith(*its_own, "inotify>", "EAGAIN"), 3u);
   EXPECT_GE(LinesWith(*its_own, "\"holdfast."), 3u);
+  served.End();
+  EXPECT_TRUE(Settled());
+}
+
+// A machine may have a hundred of such programs. It sleeps for at most a tenth of a second, lest it is taken for hung.
+TEST_F(ExporterLife, AnIdleProgramWakesItTenTimesASecond) {
+  Served served(*this, {{"heap-interval", "2"}});
+  served.AwaitSnapshot();
+  usleep(2'500'000);  // idle is who has been so for two seconds
+  const std::string trace = folder() + "/trace";
+  // Once a second it lists the folder twice.
+  const auto calls = served.CallsDuring(
+      "poll,openat", [&] { EXPECT_TRUE(Eventually([&] { return LinesWith(ReadFile(trace), "openat") >= 8; })); });
+  if (!calls.has_value()) GTEST_SKIP() << "needs strace, and the right to trace";
+  const size_t sleeps = LinesWith(*calls, "poll(", ", 0)"), seconds = LinesWith(*calls, "openat(") / 2;
+  EXPECT_LE(sleeps, 12 * (seconds + 1)) << *calls;
   served.End();
   EXPECT_TRUE(Settled());
 }

@@ -1,12 +1,17 @@
 // An exporter that cannot respond, because it is stopped or held by a debugger, keeps its lock. Nobody waits for it;
 // recorded data is written once the exporter continues. A slow exporter is waited for.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
+#include "sampler/contract/exporter_service.h"
 #include "tests/support/profiled.h"
 #include "tests/support/tracer.h"
 
@@ -57,6 +62,25 @@ TEST_F(StoppedExporter, ProgramsEndAtOnce) {
   EXPECT_TRUE(waiter->Wait().exited(0));
   ASSERT_TRUE(Settled());
   EXPECT_EQ(NewestHeap().size(), 14u) << "of these, of the shell, and of the one that waits";
+}
+
+// A server that forks a child for each request would reach its limit of children: ended ones that wait count.
+TEST_F(StoppedExporter, ForkedChildrenWaitOnlyATenthOfASecondForASlowOne) {
+  // Somebody holds the lock, and says nothing of itself: it may be slow.
+  std::filesystem::create_directories(out());
+  struct stat folder;
+  ASSERT_EQ(stat(out().c_str(), &folder), 0);
+  char path[kLongestLockPath];
+  ExporterLockPath(tables().c_str(), out().c_str(), {folder.st_dev, folder.st_ino}, geteuid(), path, sizeof path);
+  const int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  Command program = CommandFor(Launch::kPreload, {"forked_siblings", "10", "6400", "fork"}, kEvery);
+  program.timeout_seconds = 12;  // each would wait for 2 s; the parent does
+  const RunResult r = Execute(program);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  close(lock);
+  EXPECT_TRUE(RunTool({"collect", out(), "--tables", tables()}).exited(0));
+  EXPECT_EQ(NewestHeap().size(), 11u);
 }
 
 TEST_F(StoppedExporter, RunEndsAndSaysWhy) {

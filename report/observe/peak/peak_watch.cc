@@ -50,6 +50,7 @@ void PeakWatch::Look(const TableFile& table) {
   InUseLines lines;
   if (!ReadTable(table.descriptor(), &lines, offsetof(TableHeader, in_use), sizeof lines)) return;
   const uint64_t now = BytesInUse(lines);
+  if (in_use_ != now) changed_ns_ = start;
   in_use_ = now;
   is_exact_ = CounterValue(lines.all.shadow) != 0;
   if (start < foreign_until_ns_ || !MayBePeak(now, start)) return;

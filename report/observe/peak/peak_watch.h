@@ -4,8 +4,8 @@
 //                if use is higher by 1 %, or after a lower interval, or after a while: reads the rows (HeapRows), and keeps
 //                them if they have more
 //
-// Captures, to within 1 %, any state that lasts for two looks. For a shorter one the table has the amount in
-// HeapInUse::highest. One thread.
+// Captures, to within 1 %, any state that lasts for two looks, at kLookAtPeak or, after a while without a change, at the
+// exporter's ticks. For a shorter one the table has the amount in HeapInUse::highest. One thread.
 #ifndef HOLDFAST_REPORT_OBSERVE_PEAK_PEAK_WATCH_H_
 #define HOLDFAST_REPORT_OBSERVE_PEAK_PEAK_WATCH_H_
 
@@ -23,6 +23,8 @@ namespace holdfast {
 
 // How often to look, see PeakWatch. If every allocation is recorded, short peaks matter more than the exporter's time.
 inline constexpr int64_t kLookAtPeak = 40 * kMs, kLookAtExactPeak = 5 * kMs;
+// After this time without a change a look at each tick is enough: most programs of a machine are idle.
+inline constexpr int64_t kQuietAfter = 2 * kSecond;
 
 class PeakWatch {
  public:
@@ -32,6 +34,8 @@ class PeakWatch {
   std::optional<uint64_t> in_use() const { return in_use_; }
   // Whether the last look found that every allocation is recorded.
   bool is_exact() const { return is_exact_; }
+  // Whether no look has found another amount in use for kQuietAfter.
+  bool is_quiet(int64_t now_ns) const { return now_ns - changed_ns_ >= kQuietAfter; }
   // Takes a snapshot that was read for another purpose as a candidate. Returns how many bytes of the state now kept,
   // compared row by row, the snapshot contains.
   uint64_t Consider(const TableSnapshot& snapshot);
@@ -46,6 +50,7 @@ class PeakWatch {
   std::optional<uint64_t> in_use_;
   uint64_t last_ = 0, least_since_ = 0;  // in use at the last look; the minimum of all looks since `state_` was read
   int64_t last_ns_ = 0, saved_ns_ = 0;   // time of the last look; saved time for reading
+  int64_t changed_ns_ = 0;               // the last look that found another amount in use
   int64_t looked_ns_ = 0;                // when `state_` was read, CLOCK_MONOTONIC
   int64_t not_before_ns_ = 0, foreign_until_ns_ = 0;
   bool is_exact_ = false;
