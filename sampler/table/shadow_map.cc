@@ -32,8 +32,11 @@ bool MayGrow() {
 // Null: no room.
 template <typename T>
 T* Make(SharedTable* table) {
-  const uint64_t most = table->header()->cap_bytes / 2;
-  if (bytes_made.load(std::memory_order_relaxed) + sizeof(T) > most || !MayGrow()) return nullptr;
+  const uint64_t before = bytes_made.load(std::memory_order_relaxed), after = before + sizeof(T);
+  // A look takes a system call or more: one for each chunk, and for as many bytes of tiny blocks' words.
+  const bool looks = before / sizeof(ShadowChunk) != after / sizeof(ShadowChunk);
+  if (after > table->header()->cap_bytes / 2 || !(looks ? MayGrow() : !refused.load(std::memory_order_relaxed)))
+    return nullptr;
   T* made = table->New<T>();
   if (made != nullptr) bytes_made.fetch_add(sizeof(T), std::memory_order_relaxed);
   return made;
