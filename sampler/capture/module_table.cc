@@ -210,11 +210,16 @@ struct Path {
   size_t length = 0;
 };
 
-Path PathOf(const link_map* map, AddressRange range) {
+Path PathOf(const link_map* map, AddressRange range, const TableHeader& head) {
   const char* name = map->l_name;
   if (TextEquals(name, "linux-vdso.so.1")) return {"[vdso]", 6};
   Path path{name, strnlen(name, kLongestModulePath)};
   if (name[0] != '/') {  // the main program, or loaded by a relative name
+    // The header has the path of what the kernel executed: the program, unless the dynamic linker was given its name. The
+    // memory map has the same one, and takes a short process several times as long to read.
+    const size_t executed = strnlen(head.executable, sizeof head.executable);
+    if (head.entry >= range.start && head.entry < range.end && executed > 0 && executed < sizeof head.executable - 1)
+      return {head.executable, executed};
     size_t length;
     const char* mapped = FindMappedPath(range.start, &length);
     if (mapped != nullptr) path = {mapped, length < kLongestModulePath ? length : kLongestModulePath};
@@ -296,7 +301,7 @@ ModuleSight PassBy(SharedTable* now, const dl_find_object& found, AddressRange r
 ModuleSight Record(SharedTable* now, const dl_find_object& found) {
   const ModuleImage image = ReadModuleImage(found, HeaderSearch::kMappings);
   const AddressRange range = image.range;
-  const Path path = PathOf(found.dlfo_link_map, range);
+  const Path path = PathOf(found.dlfo_link_map, range, *now->header());
   const uint64_t build_id = BuildIdHash(image);
   const uint64_t path_hash = Hash(path.text, path.length, 0);
   const uint32_t known = count.load(std::memory_order_relaxed);

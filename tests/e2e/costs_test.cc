@@ -164,6 +164,21 @@ TEST_F(Costs, AForkedChildBeginsWithASmallTable) {
   }
 }
 
+TEST_F(Costs, TheProgramsOwnPathIsNotSearchedInTheMemoryMap) {
+  if (!Has("strace")) GTEST_SKIP() << "needs strace";
+  Command command = CommandFor(Launch::kPreload, {"forked_siblings", "1", "64", "fork"}, {{"heap-interval", "1"}});
+  command.env["HOLDFAST_EXPORTER"] = "no";
+  const std::string trace = folder() + "/trace";
+  command.argv.insert(command.argv.begin(), {"strace", "-f", "-o", trace, "-E", "LD_PRELOAD=" + Library()});
+  command.env.erase("LD_PRELOAD");
+  const RunResult r = Execute(command);
+  if (r.err.find("Operation not permitted") != std::string::npos) GTEST_SKIP() << "strace may not trace here";
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const std::string calls = ReadFile(trace);
+  EXPECT_NE(calls.find("\"/proc/self/exe\""), std::string::npos);
+  EXPECT_EQ(calls.find("\"/proc/self/maps\""), std::string::npos);
+}
+
 TEST_F(Costs, AForkedChildThatRecordsNothingEndsAtOnce) {
   if (!Has("strace")) GTEST_SKIP() << "needs strace";
   Command command = CommandFor(Launch::kPreload, {"forked_siblings", "1", "0", "fork"}, {{"heap-interval", "1"}});
