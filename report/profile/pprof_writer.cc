@@ -21,12 +21,15 @@ namespace {
 // gives 41.5 MB in 1.0 s, level 3 40.8 MB in 1.2 s, level 6 38.9 MB in 2.0 s.
 constexpr int kGzipLevel = 1;
 constexpr size_t kBufferBytes = 64 * 1024;
+// A profile of up to this many bytes is stored in the file as it is. It takes one block of a disk anyway, and zlib's tables for it
+// cost more than all else in writing it.
+constexpr size_t kStoredBytes = 3 * 1024;
 
 // gzip, into a descriptor or a string. Keeps the first failure; later calls do nothing.
 class GzipSink {
  public:
-  explicit GzipSink(int fd) : fd_(fd) { Init(); }
-  explicit GzipSink(std::string* out) : out_(out) { Init(); }
+  explicit GzipSink(int fd) : fd_(fd) {}
+  explicit GzipSink(std::string* out) : out_(out) {}
   GzipSink(const GzipSink&) = delete;
   GzipSink& operator=(const GzipSink&) = delete;
   ~GzipSink() { deflateEnd(&stream_); }
@@ -47,25 +50,31 @@ class GzipSink {
   }
 
  private:
-  void Init() {
-    pending_.reserve(kBufferBytes);
-    // 15 + 16: the largest window, with a gzip header that has no time or name, so that equal profiles give equal
-    // files.
-    if (deflateInit2(&stream_, kGzipLevel, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+  // When the first bytes are packed: only then it is known whether they are all.
+  void Init(bool is_all) {
+    is_ready_ = true;
+    const bool stores = is_all && pending_.size() <= kStoredBytes;
+    packed_.resize(stores ? 2 * kStoredBytes : kBufferBytes);
+    // + 16: with a gzip header that has no time or name, so that equal profiles give equal files. 15, 8: the largest window
+    // and the usual memory.
+    const int window = stores ? 10 : 15, memory = stores ? 1 : 8;
+    if (deflateInit2(&stream_, stores ? Z_NO_COMPRESSION : kGzipLevel, Z_DEFLATED, window + 16, memory,
+                     Z_DEFAULT_STRATEGY) != Z_OK) {
       status_ = absl::ResourceExhaustedError("no memory for zlib");
     }
   }
 
   void Deflate(int flush) {
+    if (!is_ready_) Init(flush == Z_FINISH);
     if (!status_.ok()) return;
     stream_.next_in = reinterpret_cast<Bytef*>(pending_.data());
     stream_.avail_in = static_cast<uInt>(pending_.size());
     int result;
     do {
       stream_.next_out = reinterpret_cast<Bytef*>(packed_.data());
-      stream_.avail_out = kBufferBytes;
+      stream_.avail_out = static_cast<uInt>(packed_.size());
       result = deflate(&stream_, flush);
-      Emit({packed_.data(), kBufferBytes - stream_.avail_out});
+      Emit({packed_.data(), packed_.size() - stream_.avail_out});
     } while (status_.ok() && (stream_.avail_out == 0 || (flush == Z_FINISH && result != Z_STREAM_END)));
     pending_.clear();
   }
@@ -90,8 +99,9 @@ class GzipSink {
   int fd_ = -1;
   std::string* out_ = nullptr;
   z_stream stream_ = {};
+  bool is_ready_ = false;
   std::string pending_;
-  std::string packed_ = std::string(kBufferBytes, '\0');  // not on the stack, which may be small inside the program
+  std::string packed_;  // not on the stack, which may be small inside the program
   absl::Status status_;
 };
 

@@ -653,6 +653,15 @@ TEST(PprofWriter, BadBytesInStringsBecomeReplacementCharacters) {
 
 TEST(PprofWriter, EqualProfilesGiveEqualFiles) { EXPECT_EQ(EncodePprof(SmallProfile()), EncodePprof(SmallProfile())); }
 
+// zlib's tables cost more than the rest of writing it, and a disk gives it a whole block anyway.
+TEST(PprofWriter, OnlyAProfileOfAFewKilobytesIsStoredAsItIs) {
+  Profile profile = SmallProfile();
+  profile.functions[0].name = profile.strings.Intern("a_name_that_is_stored_as_it_is");
+  EXPECT_NE(EncodePprof(profile).find("a_name_that_is_stored_as_it_is"), std::string::npos);
+  profile.functions[0].name = profile.strings.Intern(std::string(4000, 'x'));
+  EXPECT_LT(EncodePprof(profile).size(), 1000u);
+}
+
 TEST(PprofWriter, ADescriptorGetsTheSameBytesAsAString) {
   Folder folder;
   const int fd = open(folder.File("p").c_str(), O_WRONLY | O_CREAT, 0600);
