@@ -254,10 +254,13 @@ std::string OutputFolder::TemporaryFor(const ProfileName& name) const {
 }
 
 FileDescriptor OutputFolder::MakeTemporary(const std::string& temporary) const {
+  const auto make = [&] {
+    return FileDescriptor(
+        openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  };
+  FileDescriptor file = make();
   // Left by an exporter with our pid that was killed while writing: nobody else uses this name.
-  unlinkat(folder_.get(), temporary.c_str(), 0);
-  FileDescriptor file(
-      openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.valid() && errno == EEXIST && unlinkat(folder_.get(), temporary.c_str(), 0) == 0) file = make();
   // A file written by root belongs to the folder's owner.
   struct stat info;
   if (file.valid() && geteuid() == 0 && fstat(folder_.get(), &info) == 0 && info.st_uid != 0) {

@@ -37,11 +37,12 @@ bool HasProcessEnded(const FileDescriptor& process) {
 }
 
 // Returns the names of tables that begin with "holdfast.<uid>.", without a look at the files.
-std::vector<std::string> TableNamesOf(uid_t user, const FileDescriptor& folder) {
+std::vector<std::string> TableNamesOf(uid_t user, const std::vector<std::string>& all) {
   std::vector<std::string> names;
-  ForEachName(folder.get(), [&names, prefix = absl::StrCat(kTablePrefix, user, ".")](const char* name) {
-    if (absl::StartsWith(name, prefix) && absl::EndsWith(name, kTableSuffix)) names.emplace_back(name);
-  });
+  const std::string prefix = absl::StrCat(kTablePrefix, user, ".");
+  for (const std::string& name : all) {
+    if (absl::StartsWith(name, prefix) && absl::EndsWith(name, kTableSuffix)) names.push_back(name);
+  }
   return names;
 }
 
@@ -138,7 +139,8 @@ bool ServedTables::IsOfAnotherFolder(const std::string& name) const {
 }
 
 void ServedTables::Find(const OutputFolder* output, TableLook look) {
-  users_.Look(folder_);
+  const std::vector<std::string> all = NamesOfOurs(folder_);
+  users_.Look(folder_, all);
   if (geteuid() == 0 && output != nullptr && look == TableLook::kAll)
     users_.VouchForDescendants(folder_, RootsProcesses(), *output);
   // A look opens no mark that exists, so it causes no event.
@@ -148,8 +150,9 @@ void ServedTables::Find(const OutputFolder* output, TableLook look) {
   });
   std::set<std::string> there;
   users_.ForEach([&](uid_t user) {
-    const auto names =
-        look == TableLook::kAll ? ListTableNames(folder_, kTableSuffix, user) : TableNamesOf(user, folder_);
+    // Another user's tables are listed after the mark is locked: later ones are announced.
+    const auto names = look == TableLook::kAll ? ListTableNames(folder_, kTableSuffix, user)
+                                               : TableNamesOf(user, user == geteuid() ? all : NamesOfOurs(folder_));
     for (const std::string& name : names) {
       if (known_.contains(name)) {
         there.insert(name);

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "report/base/folder_names.h"
 #include "report/observe/table/table_destination.h"
 #include "report/observe/table/table_folder.h"
 #include "sampler/contract/exporter_service.h"
@@ -59,28 +59,32 @@ void RemoveMarks(const std::string& tables, const std::string& out, FolderId id,
   if (shared.valid() && flock(shared.get(), LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
 }
 
-std::map<uid_t, uint32_t> ServedUsers::MarksThere(const FileDescriptor& folder) const {
+std::map<uid_t, uint32_t> ServedUsers::MarksAmong(const FileDescriptor& folder,
+                                                  const std::vector<std::string>& names) const {
   std::map<uid_t, uint32_t> there;
-  const std::string own = EndOfMark(out_, id_), shared = EndOfMark(out_, FolderId{});
-  ForEachName(folder.get(), [&](absl::string_view name) {
-    const std::string file(name);
+  for (const std::string& file : names) {
+    absl::string_view name = file;
     uid_t user = 0;
     struct stat info;
-    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::EndsWith(name, ".lock")) return;
+    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::EndsWith(name, ".lock")) continue;
     const size_t end = std::min(name.find('.'), name.size());
     if (!absl::SimpleAtoi(name.substr(0, end), &user) || user == 0 ||
         fstatat(folder.get(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !IsMark(info)) {
-      return;
+      continue;
     }
     name.remove_prefix(end);
-    there[user] |= name == own ? kOwn : name == shared ? kShared : kOfAnotherFolder;
-  });
+    there[user] |= name == EndOfMark(out_, id_)          ? kOwn
+                   : name == EndOfMark(out_, FolderId{}) ? kShared
+                                                         : kOfAnotherFolder;
+  }
   return there;
 }
 
-void ServedUsers::Look(const FileDescriptor& folder) {
+void ServedUsers::Look(const FileDescriptor& folder) { Look(folder, NamesOfOurs(folder)); }
+
+void ServedUsers::Look(const FileDescriptor& folder, const std::vector<std::string>& names) {
   if (geteuid() != 0) return;
-  for (const auto& [user, marks] : MarksThere(folder)) {
+  for (const auto& [user, marks] : MarksAmong(folder, names)) {
     if (marks_.size() >= kMaxUsers) break;
     if ((marks & kOwn) != 0 || marks == kShared) marks_.try_emplace(user);
   }

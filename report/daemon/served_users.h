@@ -32,6 +32,8 @@ class ServedUsers {
   // user with a mark of this folder is served. So is a user with only the shared mark: the program that left it could
   // not see the folder, which did not exist yet.
   void Look(const FileDescriptor& folder);
+  // The same for a folder that was just listed.
+  void Look(const FileDescriptor& folder, const std::vector<std::string>& names);
   // Leaves a mark for a user with a process that comes from root, unless that user's own exporter can write into the
   // folder.
   void Vouch(const FileDescriptor& folder, uid_t user, const OutputFolder& output);
@@ -62,7 +64,7 @@ class ServedUsers {
   struct Marks {
     FileDescriptor own, shared;  // locked, unless another process holds the lock
   };
-  std::map<uid_t, uint32_t> MarksThere(const FileDescriptor& folder) const;
+  std::map<uid_t, uint32_t> MarksAmong(const FileDescriptor& folder, const std::vector<std::string>& names) const;
   void LeaveMark(FolderId id, uid_t user) const;
   void Hold(FolderId id, uid_t user, FileDescriptor& mark) const;
 

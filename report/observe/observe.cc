@@ -71,14 +71,30 @@ void ProcessObserver::ObserveThreads(const TableFile& table, bool reads_lives, P
   const pid_t pid = table.liveness() == Liveness::kDead ? 0 : FindProcess(owner).value_or(0);
   std::map<uint32_t, pid_t> as_we_see;  // ids of the process's threads
   std::string of_main;
+  const std::map<pid_t, ThreadLives::Life>* lives = nullptr;
   if (pid != 0) {
     state->resident_bytes = ResidentBytes(pid).value_or(0);
     if (reads_lives) lives_.Read(pid, !owner.IsOfOurNamespace());
+    lives = reads_lives ? lives_.alive() : nullptr;  // then nothing is read twice
     if (!snapshot.noted_threads.empty() || !snapshot.live_threads.empty()) {
-      for (const auto& [id, inner] : ThreadsOf(pid, !owner.IsOfOurNamespace())) as_we_see.emplace(inner, id);
-      of_main = ThreadName(pid, pid);
+      if (lives != nullptr) {
+        for (const auto& [id, life] : *lives) as_we_see.emplace(life.time.id, id);
+      } else {
+        for (const auto& [id, inner] : ThreadsOf(pid, !owner.IsOfOurNamespace())) as_we_see.emplace(inner, id);
+      }
     }
   }
+  const auto name_of = [&](pid_t thread) {
+    if (lives == nullptr) return ThreadName(pid, thread);
+    const auto life = lives->find(thread);
+    return life != lives->end() ? life->second.name : std::string();
+  };
+  const auto began_of = [&](pid_t thread) -> std::optional<int64_t> {
+    if (lives == nullptr) return ThreadBegan(pid, thread);
+    const auto life = lives->find(thread);
+    return life != lives->end() ? std::optional(life->second.began_ns) : std::nullopt;
+  };
+  if (!as_we_see.empty()) of_main = name_of(pid);
   std::set<GoneThread> gone;
   for (size_t i = 0; i < snapshot.live_threads.size(); ++i) {
     const LiveThreadInfo& thread = snapshot.live_threads[i];
@@ -87,7 +103,7 @@ void ProcessObserver::ObserveThreads(const TableFile& table, bool reads_lives, P
     if (pid == 0 || thread.id == 0) continue;  // the process and all its threads have ended: keep the earlier names
     const auto alive = as_we_see.find(thread.id);
     const std::optional<int64_t> began =
-        alive != as_we_see.end() && thread.when_ns != 0 ? ThreadBegan(pid, alive->second) : std::nullopt;
+        alive != as_we_see.end() && thread.when_ns != 0 ? began_of(alive->second) : std::nullopt;
     if (alive == as_we_see.end() || (began.has_value() && thread.when_ns < *began - kOneTickNs))
       state->thread_is_gone[i] = true;
     if (state->thread_is_gone[i]) gone.insert(known);
@@ -101,9 +117,9 @@ void ProcessObserver::ObserveThreads(const TableFile& table, bool reads_lives, P
     const NotedThreadInfo& thread = snapshot.noted_threads[i];
     std::string& name = state->thread_names[i];
     if (const auto alive = as_we_see.find(thread.id); alive != as_we_see.end()) {
-      const std::optional<int64_t> began = ThreadBegan(pid, alive->second);
+      const std::optional<int64_t> began = began_of(alive->second);
       if (!began.has_value() || thread.when_ns < *began - kOneTickNs) continue;  // the id was reused
-      name = alive->second == pid ? of_main : ThreadName(pid, alive->second);
+      name = alive->second == pid ? of_main : name_of(alive->second);
       seen[thread.id] = {name, now_ns};
     } else if (const auto before = seen_.find(thread.id);
                before != seen_.end() && thread.when_ns <= before->second.alive_ns) {

@@ -14,7 +14,6 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMaxLives = 4096;       // threads that are read
 constexpr size_t kMaxEndedNames = 1024;  // further ended threads have one name
 
 struct CpuAndWait {
@@ -42,7 +41,7 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
   uint32_t left_out = 0;
   for (const auto& [thread, id] : ThreadsOf(pid, other_namespace)) {
     const auto before = alive_.find(thread);
-    const bool has_room = alive.size() < kMaxLives;
+    const bool has_room = alive.size() < kMost;
     std::string name;
     CpuAndWait used;
     std::optional<uint64_t> start_ticks;
@@ -73,7 +72,7 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
     // Of this thread: on a busy machine it is seconds from the first thread to the last.
     const int64_t now_ns = NowNs(), wall_ns = NowNs(CLOCK_REALTIME);
     if (name.empty() && is_same) name = before->second.name;
-    Life life{.name = std::move(name), .start_ticks = *start_ticks, .time = {}};
+    Life life{.name = std::move(name), .start_ticks = *start_ticks, .time = {}, .began_ns = *began};
     life.time.id = id;
     life.time.lived_ns = std::max(static_cast<double>(now_ns - *began), used.cpu_ns + used.waited_ns);
     life.time.began_wall_ns = wall_ns - (now_ns - *began);

@@ -36,12 +36,17 @@ class ThreadLives {
   // The result of the last call; null: the process had ended before the first one.
   std::shared_ptr<const ThreadTimes> times() const { return times_; }
 
- private:
   struct Life {
     std::string name;
     uint64_t start_ticks = 0;  // as the kernel counts them: the same number as long as the thread lives
     ThreadTime time;
+    int64_t began_ns = 0;  // CLOCK_MONOTONIC
   };
+  // The threads that the last call found, by their ids as we see them. Null: there were too many to read all.
+  const std::map<pid_t, Life>* alive() const { return alive_.size() < kMost ? &alive_ : nullptr; }
+
+ private:
+  static constexpr size_t kMost = 4096;  // threads that are read
   ReadFile read_;
   Began began_;
   std::map<pid_t, Life> alive_;

@@ -47,10 +47,10 @@ bool IsOfArena(uint64_t address) {
 }  // namespace
 
 void FindUnseenWaits(const TableFile& table, WaitGraph* state) {
-  if (table.liveness() == Liveness::kDead) return;
   const TableOwner& owner = table.owner();
   const std::optional<pid_t> pid = FindProcess(owner);
-  if (!pid.has_value()) return;
+  // The cheaper question first: most processes that live for a moment have one thread.
+  if (!pid.has_value() || ThreadCountOf(*pid) == 1 || table.liveness() == Liveness::kDead) return;
   std::vector<std::pair<pid_t, uint32_t>> threads = ThreadsOf(*pid, !owner.IsOfOurNamespace());
   if (threads.size() < 2) return;
   const size_t all_threads = threads.size();

@@ -46,6 +46,14 @@ std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char
   return names;
 }
 
+std::vector<std::string> NamesOfOurs(const FileDescriptor& folder) {
+  std::vector<std::string> names;
+  ForEachName(folder.get(), [&names](const char* name) {
+    if (absl::StartsWith(name, kTablePrefix)) names.emplace_back(name);
+  });
+  return names;
+}
+
 FolderId FolderIdOf(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return {};

@@ -1,10 +1,13 @@
 #include "report/observe/table/process_info.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <memory>
 #include <vector>
 
@@ -22,7 +25,16 @@ namespace {
 
 constexpr uint64_t kInitialPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO, a constant in the kernel
 
-std::string ReadProc(pid_t pid, absl::string_view name) { return ReadWhole(absl::StrCat("/proc/", pid, "/", name)); }
+// For small files, which the kernel writes at once: one read is enough.
+std::string ReadProc(pid_t pid, absl::string_view name) {
+  const std::string path = absl::StrCat("/proc/", pid, "/", name);
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[8 << 10];
+  ssize_t got;
+  while ((got = read(file.get(), text, sizeof text)) < 0 && errno == EINTR) continue;
+  if (got == sizeof text) return ReadWhole(path);
+  return std::string(text, got > 0 ? static_cast<size_t>(got) : 0);
+}
 
 uint64_t PidNamespaceOf(absl::string_view process) {
   struct stat info;
@@ -39,10 +51,15 @@ std::optional<Stat> ReadStat(pid_t pid) {
   const std::string text = ReadProc(pid, "stat");
   const size_t name_end = text.rfind(')');  // the name may contain any character
   if (name_end == std::string::npos || name_end + 2 >= text.size()) return std::nullopt;
-  // fields[0] is field 3 of proc(5).
-  const std::vector<std::string> fields = absl::StrSplit(absl::string_view(text).substr(name_end + 2), ' ');
+  // fields[0] is field 3 of proc(5). Read ten times for each process that is served, so without a vector.
+  std::array<absl::string_view, 26> fields;
+  size_t known = 0;
+  for (const absl::string_view field : absl::StrSplit(absl::string_view(text).substr(name_end + 2), ' ')) {
+    if (known == fields.size()) break;
+    fields[known++] = field;
+  }
   Stat stat;
-  if (fields.size() < 26 || fields[0].empty() || !absl::SimpleAtoi(fields[1], &stat.parent) ||
+  if (known < fields.size() || fields[0].empty() || !absl::SimpleAtoi(fields[1], &stat.parent) ||
       !absl::SimpleAtoi(fields[2], &stat.group) || !absl::SimpleAtoi(fields[17], &stat.threads) ||
       !absl::SimpleAtoi(fields[19], &stat.start_ticks) || !absl::SimpleAtoi(fields[25], &stat.start_stack)) {
     return std::nullopt;
@@ -74,10 +91,11 @@ bool Maps(pid_t pid, const std::string& table_name, bool if_hidden) {
   return maps.find("/" + table_name) != std::string::npos;
 }
 
-// This process's pid namespace, as /proc shows it.
+// This process's namespaces, as /proc shows them.
 struct OwnNamespace {
   pid_t pid = 0;  // the process that looked
   uint64_t number = 0;
+  ino_t time_namespace = 0;  // 0: the kernel has none
   // Whether /proc numbers processes as our namespace does. It does not after `unshare --pid` without a new /proc.
   bool has_proc = false;
 };
@@ -90,7 +108,11 @@ const OwnNamespace& Own() {
     char text[24] = {};
     pid_t shown = 0;
     const bool is_shown = readlink("/proc/self", text, sizeof text - 1) > 0 && absl::SimpleAtoi(text, &shown);
-    own = {.pid = pid, .number = PidNamespaceOf("self"), .has_proc = is_shown && shown == pid};
+    struct stat time = {};
+    own = {.pid = pid,
+           .number = PidNamespaceOf("self"),
+           .time_namespace = stat("/proc/self/ns/time", &time) == 0 ? time.st_ino : 0,
+           .has_proc = is_shown && shown == pid};
     if (own.number == 0) own.pid = 0;  // no /proc: look again
   }
   return own;
@@ -160,11 +182,11 @@ FileDescriptor OpenProcess(const TableOwner& owner, pid_t pid) {
 }
 
 bool SharesOurClock(const TableOwner& owner) {
-  struct stat ours, its;
-  if (stat("/proc/self/ns/time", &ours) != 0) return true;  // the kernel has no time namespaces
+  const ino_t ours = Own().time_namespace;
+  if (ours == 0) return true;
   const std::optional<pid_t> pid = FindProcess(owner);
-  return pid.has_value() && stat(absl::StrCat("/proc/", *pid, "/ns/time").c_str(), &its) == 0 &&
-         its.st_ino == ours.st_ino;
+  struct stat its;
+  return pid.has_value() && stat(absl::StrCat("/proc/", *pid, "/ns/time").c_str(), &its) == 0 && its.st_ino == ours;
 }
 
 std::optional<uid_t> UserOfProcess(const TableOwner& owner) {
@@ -241,7 +263,7 @@ bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOw
   if (space != owner.pid_ns) return false;
   if (!Own().has_proc) return false;
   auto pid = static_cast<pid_t>(owner.pid);
-  const std::string maps = ReadProc(pid, "maps");
+  const std::string maps = ReadWhole(absl::StrCat("/proc/", pid, "/maps"));
   if (maps.find("/" + owner.table_name) == std::string::npos || UserOfProcess(pid) != user) return false;
   for (int i = 0; i < kMaxAncestors && pid > 0; ++i) {
     for (const TableOwner& ancestor : ancestors) {

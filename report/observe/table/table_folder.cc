@@ -323,11 +323,13 @@ void TableFile::WriteWord(size_t offset, uint32_t value) const {
 
 void TableFile::WriteWordAndWake(size_t offset, uint32_t value) const {
   WriteWord(offset, value);
-  void* page = mmap(nullptr, sizeof(TableHeader), PROT_READ, MAP_SHARED, file_.get(), 0);
+  constexpr size_t kBytes = kWordsOffset + 64;  // the fewer pages, the sooner they are unmapped
+  static_assert(offsetof(TableHeader, leak_check) + sizeof value <= kBytes);
+  void* page = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file_.get(), 0);
   if (page == MAP_FAILED) return;
   // The kernel resolves the page itself: for a truncated file it returns EFAULT, and there is no signal here.
   syscall(SYS_futex, static_cast<char*>(page) + offset, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-  munmap(page, sizeof(TableHeader));
+  munmap(page, kBytes);
 }
 
 void TableFile::AnswerExit() const { WriteWordAndWake(offsetof(TableHeader, exported), 1); }

@@ -153,6 +153,8 @@ std::vector<std::string> DefaultTableFolders();
 // A program in a user namespace may have used its user id there in the name.
 std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix = kTableSuffix,
                                         uid_t user = geteuid());
+// Returns all names that begin like our files', whoever made them.
+std::vector<std::string> NamesOfOurs(const FileDescriptor& folder);
 // Lists readable tables. Returns none for an unreadable folder.
 std::vector<FoundTable> ListTables(const std::string& folder);
 // Returns the other users with tables in the folder, from the file names. Returns nothing unless we are root, because

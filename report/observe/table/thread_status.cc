@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -188,6 +189,12 @@ std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespac
   if (!other_namespace) return threads;
   for (auto& [thread, inner] : threads) inner = InnerIdOf(ReadOfThread(pid, thread, "status"));
   return threads;
+}
+
+size_t ThreadCountOf(pid_t pid) {
+  struct stat info;
+  const bool is_known = stat(absl::StrCat("/proc/", pid, "/task").c_str(), &info) == 0 && info.st_nlink > 2;
+  return is_known ? info.st_nlink - 2 : 0;  // a link for each thread, "." and its name
 }
 
 uint32_t InnerIdOf(std::string_view status) {

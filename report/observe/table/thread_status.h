@@ -20,6 +20,8 @@ namespace holdfast {
 // Returns the live threads of a process, oldest first: their ids as we see them and as the process sees them. 0: that id
 // cannot be read, because the thread has just ended or we lack descriptors.
 std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespace);
+// Returns the number of a process's threads; 0: not known. Cheaper than a list of them.
+size_t ThreadCountOf(pid_t pid);
 // The id of a thread as its process sees it, from the text of the thread's file status; 0: the text has none.
 uint32_t InnerIdOf(std::string_view status);
 

@@ -31,8 +31,12 @@ bool IsOlder(const FileDescriptor& tables, const std::string& name, time_t secon
          info.st_mtim.tv_sec < time(nullptr) - seconds;
 }
 
+std::string NameOfNote(const std::string& what) {
+  return fmt::format("{}{}.{}{}", kTablePrefix, geteuid(), what, kReader);
+}
+
 void Note(const FileDescriptor& tables, const std::string& what) {
-  const std::string name = fmt::format("{}{}.{}{}", kTablePrefix, geteuid(), what, kReader);
+  const std::string name = NameOfNote(what);
   const FileDescriptor note(
       openat(tables.get(), name.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
   if (note.valid()) futimens(note.get(), nullptr);
@@ -97,6 +101,9 @@ ReaderOfPipe ReaderOf(pid_t pid) {
 
 bool IsNoted(const FileDescriptor& tables, const ReaderOfPipe& reader) {
   if (reader.pid == 0) return false;
+  // Without a pipe only a note about the process itself may be there.
+  if (reader.pipe == 0)
+    return !IsOlder(tables, NameOfNote(fmt::format("{}.{}{}", reader.pid, reader.start_ticks, kProcess)), kHolds);
   for (const std::string& name : ListTableNames(tables, kReader)) {
     const std::vector<std::string_view> parts = Split(name, ".");
     if (parts.size() < 5 || IsOlder(tables, name, kHolds)) continue;
