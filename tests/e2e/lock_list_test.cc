@@ -68,7 +68,8 @@ TEST_F(LockList, ALockInEachConnectionIsOneLine) {
     each += row.at("kind") == "mutex" ? NumberIn(row, "delay_ns") : 0;
   EXPECT_EQ(each, of_rows);
   int64_t waited = 0;
-  for (const DecodedSample& sample : Newest(out(), "block").at(0).samples)
+  const Decoded block = Newest(out(), "block").at(0);
+  for (const DecodedSample& sample : block.samples)
     waited += sample.labels.at("wait") == "mutex" ? sample.values.at("delay") : 0;
   EXPECT_EQ(waited, of_rows);
 }
