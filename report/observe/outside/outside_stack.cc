@@ -13,6 +13,7 @@
 #include "report/observe/table/headers_of_module.h"
 #include "report/observe/table/thread_status.h"
 #include "sampler/contract/deep_stacks.h"
+#include "sampler/entries/instruction.h"
 #include "sampler/unwind/unwind_cfi.h"
 
 namespace holdfast {
@@ -68,7 +69,8 @@ bool ComesAfterCall(const ProcessMemory& memory, uint64_t pc) {
   unsigned char code[7];
   if (!memory.Read(pc - sizeof code, code, sizeof code)) return false;
   const auto is_indirect = [&](size_t length) { return code[7 - length] == 0xff && (code[8 - length] >> 3 & 7) == 2; };
-  return code[2] == 0xe8 || is_indirect(2) || is_indirect(3) || is_indirect(6) || is_indirect(7);
+  // 4: as glibc 2.43 calls main, by call *0x8(%rsp)
+  return code[2] == 0xe8 || is_indirect(2) || is_indirect(3) || is_indirect(4) || is_indirect(6) || is_indirect(7);
 }
 
 // Returns where a direct call leads, if it is one.
@@ -101,49 +103,62 @@ Call CallThatReturnsTo(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
   return IsPltStub(stub) ? Call::kPerhaps : Call::kElsewhere;
 }
 
-// Returns how far the frame pointer is above the stack pointer at a call in a function, from the instructions with which
-// the function begins:
+// Returns how many bytes an instruction takes from the stack; −1: it sets the stack pointer in another way.
+int64_t BytesTaken(const Instruction& one, const uint8_t* code) {
+  if (one.map != Instruction::Map::kOneByte) return 0;
+  const bool pushes_register = one.opcode >= 0x50 && one.opcode <= 0x57;
+  if (pushes_register || one.opcode == 0x68 || one.opcode == 0x6a || (one.opcode == 0xff && one.extension() == 6))
+    return 8;
+  const auto constant = [&](bool is_byte) -> int64_t {
+    if (is_byte) return static_cast<int8_t>(code[one.length - 1]);
+    int32_t word;
+    memcpy(&word, code + one.length - sizeof word, sizeof word);
+    return word;
+  };
+  if (one.rex != 0x48) return 0;
+  if (one.opcode == 0x83 || one.opcode == 0x81) {
+    if (one.modrm == 0xec) return constant(one.opcode == 0x83);   // sub $bytes, %rsp
+    if (one.modrm == 0xc4) return -constant(one.opcode == 0x83);  // add $-128, %rsp
+    if (one.modrm == 0xe4) return -1;                             // and $mask, %rsp
+  }
+  const bool is_lea = one.opcode == 0x8d && one.sib == 0x24;
+  if (is_lea && (one.modrm == 0x64 || one.modrm == 0xa4))
+    return -constant(one.modrm == 0x64);  // lea -bytes(%rsp), %rsp
+  return 0;
+}
+
+// Returns how far the frame pointer may be above the stack pointer at a call in a function, the likeliest last, from the
+// instructions with which the function begins, among others:
 //
-//    push %rbp;  mov %rsp, %rbp;  push of other registers;  sub $bytes, %rsp
+//    push %rbp;  mov %rsp, %rbp;  push of other registers;  sub $bytes, %rsp, or lea -bytes(%rsp), %rsp
 //
-// Nothing: the nearest such instructions before the call are too far, or the stack pointer is aligned afterwards, or the
+// Empty: the nearest such instructions before the call are too far, or the stack pointer is aligned afterwards, or the
 // code is not x86-64's. A function that later reserves more is not recognized: the caller checks that a return address
 // is there.
-std::optional<uint64_t> BytesBelowFramePointer(const ProcessMemory& memory, uint64_t pc) {
-  if (!kCallPushesReturn) return std::nullopt;
-  constexpr uint64_t kFarthestStart = uint64_t{16} << 10, kLongestStart = 32;
-  std::array<unsigned char, kFarthestStart> code;
+std::vector<uint64_t> BytesBelowFramePointer(const ProcessMemory& memory, uint64_t pc) {
+  if (!kCallPushesReturn) return {};
+  constexpr uint64_t kFarthestStart = uint64_t{16} << 10, kLeastCode = 32;
+  constexpr size_t kLongestStart = 128;
+  std::array<uint8_t, kFarthestStart> code;
   // The code before the call may begin with the page.
   uint64_t bytes = kFarthestStart;
-  while (bytes > kLongestStart && !memory.Read(pc - bytes, code.data(), bytes)) bytes /= 2;
-  if (bytes <= kLongestStart) return std::nullopt;
-  constexpr unsigned char kStart[] = {0x55, 0x48, 0x89, 0xe5};
-  for (size_t at = bytes - sizeof kStart; at-- > 0;) {
-    if (memcmp(code.data() + at, kStart, sizeof kStart) != 0) continue;
-    uint64_t below = 0;
-    for (size_t i = at + sizeof kStart; i + 7 <= bytes;) {
-      const unsigned char* const next = code.data() + i;
-      if (next[0] == 0x41 && next[1] >= 0x50 && next[1] <= 0x57) {  // push %r8 … %r15
-        below += 8;
-        i += 2;
-      } else if (next[0] >= 0x50 && next[0] <= 0x57) {  // push %rax … %rdi
-        below += 8;
-        i += 1;
-      } else if (next[0] == 0x48 && next[1] == 0x83 && next[2] == 0xec) {  // sub $byte, %rsp
-        return below + next[3];
-      } else if (next[0] == 0x48 && next[1] == 0x81 && next[2] == 0xec) {  // sub $bytes, %rsp
-        uint32_t reserved;
-        memcpy(&reserved, next + 3, sizeof reserved);
-        return below + reserved;
-      } else if (next[0] == 0x48 && next[1] == 0x83 && next[2] == 0xe4) {  // and $mask, %rsp
-        return std::nullopt;
-      } else {
-        return below;
-      }
-    }
-    return below;
+  while (bytes > kLeastCode && !memory.Read(pc - bytes, code.data(), bytes)) bytes /= 2;
+  if (bytes <= kLeastCode) return {};
+  constexpr uint8_t kStart[] = {0x48, 0x89, 0xe5};  // mov %rsp, %rbp
+  const auto end = code.begin() + static_cast<ptrdiff_t>(bytes);
+  const auto found = std::find_end(code.begin(), end, std::begin(kStart), std::end(kStart));
+  if (found == end) return {};
+  std::vector<uint64_t> below = {0};
+  const size_t begin = static_cast<size_t>(found - code.begin()) + sizeof kStart;
+  Instruction one;
+  for (size_t at = begin; at < std::min<size_t>(bytes, begin + kLongestStart); at += one.length) {
+    one = DecodeInstruction(code.data() + at, bytes - at);
+    if (one.length == 0 || one.flow != Instruction::Flow::kNext) break;
+    const int64_t taken = BytesTaken(one, code.data() + at);
+    if (taken < 0) return {};
+    if (taken > 0) below.push_back(below.back() + static_cast<uint64_t>(taken));
   }
-  return std::nullopt;
+  return below;
 }
 
 // Returns the unwind row for the call before a return address; nothing outside modules.
@@ -226,11 +241,12 @@ class Walker {
 
   bool FindFrame() {
     if (fp_.has_value() && *fp_ >= sp_ && *fp_ - sp_ < kLargestStack) return true;
-    if (const std::optional<uint64_t> bytes = BytesBelowFramePointer(memory_, pc_); bytes.has_value()) {
-      const std::optional<uint64_t> to = Word(sp_ + *bytes + 8);
+    std::vector<uint64_t> below = BytesBelowFramePointer(memory_, pc_);
+    for (; !below.empty(); below.pop_back()) {
+      const std::optional<uint64_t> to = Word(sp_ + below.back() + 8);
       if (to.has_value() && ModuleOf(modules_, *to) != nullptr && ComesAfterCall(memory_, *to) &&
           CallThatReturnsTo(memory_, *to, pc_) != Call::kElsewhere) {
-        fp_ = sp_ + *bytes;
+        fp_ = sp_ + below.back();
         return true;
       }
     }
