@@ -24,6 +24,7 @@
 #include "report/daemon/exporter_lock.h"
 #include "report/daemon/push_companion.h"
 #include "report/daemon/resident_memory.h"
+#include "report/daemon/rest_delay.h"
 #include "report/daemon/served_tables.h"
 #include "report/daemon/served_users.h"
 #include "report/daemon/snapshot_command.h"
@@ -140,17 +141,20 @@ class Exporter {
   void BeginWork() {
     beat_->Begin();
     if (last_work_ == 0) SetBadness(kBadnessAtWork);
-    if (symbolizer_ == nullptr) symbolizer_ = MakeSymbolizer();
     last_work_ = NowNs();
+    if (symbolizer_ != nullptr) return;
+    symbolizer_ = MakeSymbolizer();
+    rest_delay_.Begin(last_work_);
   }
 
   // Frees everything needed for the last snapshots, after a period without work.
   void Rest() {
-    if (last_work_ != 0 && NowNs() - last_work_ >= (memory_is_limited_ ? kTick : kLookAround)) RestNow();
+    if (last_work_ != 0 && NowNs() - last_work_ >= (memory_is_limited_ ? kTick : rest_delay_.ns())) RestNow();
   }
   void RestNow() {
     last_work_ = 0;
     knows_room_ = false;
+    if (symbolizer_ != nullptr) rest_delay_.Rest(NowNs());
     symbolizer_.reset();
     if (output_.ok()) output_->ForgetListing();
     SetBadness(kBadnessAtRest);
@@ -432,6 +436,7 @@ class Exporter {
   EndedFiles ended_;
   ServedTables tables_;
   std::unique_ptr<ModuleSymbolizer> symbolizer_;  // null: at rest
+  RestDelay rest_delay_;
   int64_t last_work_ = 1;              // 0: nothing since the last rest. Initially 1, so that start-up memory is freed
   ServedTable* completing_ = nullptr;  // a child is completing its names
   pid_t completing_child_ = 0;

@@ -8,6 +8,7 @@
 
 #include "report/base/time_budget.h"
 #include "report/daemon/limit_state.h"
+#include "report/daemon/rest_delay.h"
 #include "sampler/contract/triggers.h"
 
 namespace holdfast {
@@ -196,6 +197,21 @@ TEST(LimitState, AReturnTriggersAfterHalfAMinuteOrAtOnceIfDeeper) {
   EXPECT_FALSE(look(900));
   EXPECT_FALSE(look(900));
   EXPECT_TRUE(look(90));
+}
+
+TEST(RestDelay, NamesAreKeptLongerIfTheyWereNeededAgainSoon) {
+  RestDelay delay;
+  int64_t now = 100 * kSecond;
+  delay.Begin(now);
+  EXPECT_EQ(delay.ns(), kSecond) << "the first work";
+  for (const int64_t seconds : {2, 4, 8, 16, 32, 32}) {
+    delay.Rest(now);
+    delay.Begin(now += RestDelay::kSoon);
+    EXPECT_EQ(delay.ns(), seconds * kSecond);
+  }
+  delay.Rest(now);
+  delay.Begin(now + RestDelay::kSoon + 1);
+  EXPECT_EQ(delay.ns(), kSecond) << "a snapshot a minute does not keep them";
 }
 
 }  // namespace
