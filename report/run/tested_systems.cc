@@ -21,9 +21,8 @@ constexpr TestedSystem kSystems[] = {
      "scripts/test in a bare root: built with g++ 16, all tests except those that need control groups and two: an exporter at rest holds 13 MiB, not 4 (mimalloc 3), and check-fast-path for two allocators that are linked in; scripts/systems",
      "2026-11-30; 2026-11-26"},
     {"Debian 11", "glibc 2.31",
-     "scripts/systems: heap, locks, exceptions, plugins, late threads; .deb, tree and wheel; nine tenths of the "
-     "end-to-end tests (the others need tools or headers that are missing there)",
-     "2026-11-27"},
+     "scripts/systems: heap, locks, exceptions, plugins, late threads; .deb, tree and wheel; 1,089 of 1,322 end-to-end tests (the others need glibc 2.35, as attach does, or tools, headers or programs that are missing there)",
+     "2026-11-27; 2026-11-30"},
     {"glibc built from its sources", "glibc 2.28",
      "heap, mutexes, conditions, late threads, fork, exec, C++ with exceptions and plugins, start through ld.so; "
      "run, top, locks, doctor; the files of the .rpm",
