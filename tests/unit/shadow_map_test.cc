@@ -33,7 +33,7 @@ class ShadowMap : public ::testing::Test {
   void SetUp() override { ASSERT_TRUE(begun_); }
 
   std::atomic<uint32_t>* WordOf(uintptr_t address) { return MakeShadowWord(table_, shadow_directory.load(), address); }
-  // Of a block of this size.
+  // The word that a block of `bytes` has: a tiny one's is elsewhere.
   std::atomic<uint32_t>* WordOf(uintptr_t address, uint64_t bytes) {
     return IsTiny(address, bytes) ? MakeTinyWord(table_, shadow_directory.load(), address) : WordOf(address);
   }
