@@ -175,7 +175,6 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<std::string> library = file.ok() && is_help ? PreloadableLibrary(*file) : file;
   CLI::App app(fmt::format(kTeaches, library.ok() ? *library : "…/libholdfast.so"), "holdfast");
   const auto formatter = std::make_shared<HelpFormatter>();
-  formatter->label("SUBCOMMAND", "COMMAND");
   formatter->label("Positionals", "Arguments");
   app.formatter(formatter);
   app.set_help_flag("-h,--help", "Print this help, or the help of a command");

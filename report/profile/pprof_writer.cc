@@ -52,7 +52,6 @@ class GzipSink {
  private:
   // When the first bytes are packed: only then it is known whether they are all.
   void Init(bool is_all) {
-    is_ready_ = true;
     const bool stores = is_all && pending_.size() <= kStoredBytes;
     packed_.resize(stores ? 2 * kStoredBytes : kBufferBytes);
     // + 16: with a gzip header that has no time or name, so that equal profiles give equal files. 15, 8: the largest window
@@ -65,7 +64,7 @@ class GzipSink {
   }
 
   void Deflate(int flush) {
-    if (!is_ready_) Init(flush == Z_FINISH);
+    if (packed_.empty()) Init(flush == Z_FINISH);
     if (!status_.ok()) return;
     stream_.next_in = reinterpret_cast<Bytef*>(pending_.data());
     stream_.avail_in = static_cast<uInt>(pending_.size());
@@ -99,9 +98,8 @@ class GzipSink {
   int fd_ = -1;
   std::string* out_ = nullptr;
   z_stream stream_ = {};
-  bool is_ready_ = false;
   std::string pending_;
-  std::string packed_;  // not on the stack, which may be small inside the program
+  std::string packed_;  // empty before Init; not on the stack, which may be small inside the program
   absl::Status status_;
 };
 

@@ -156,9 +156,10 @@ bool PageTable::IsResident(uint64_t address, uint64_t bytes) {
 }
 
 std::optional<uint64_t> PageTable::EndOfGuardBelow(uint64_t address, uint64_t from) const {
-  std::vector<uint64_t> entries(kWindow);
+  std::vector<uint64_t> entries;
   for (uint64_t end = address / page_bytes_, first = from / page_bytes_; end > first;) {
     const uint64_t start = end - std::min<uint64_t>(end - first, kWindow);
+    entries.resize(end - start);
     const ssize_t bytes = static_cast<ssize_t>((end - start) * sizeof(uint64_t));
     if (pread(file_.get(), entries.data(), static_cast<size_t>(bytes), static_cast<off_t>(start * sizeof(uint64_t))) !=
         bytes)
