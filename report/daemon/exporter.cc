@@ -140,9 +140,9 @@ class Exporter {
 
   void BeginWork() {
     beat_->Begin();
-    if (last_work_ == 0) SetBadness(kBadnessAtWork);
     last_work_ = NowNs();
     if (symbolizer_ != nullptr) return;
+    SetBadness(kBadnessAtWork);
     symbolizer_ = MakeSymbolizer();
     rest_delay_.Begin(last_work_);
   }
@@ -213,7 +213,8 @@ class Exporter {
     });
   }
   static bool RequestsHolders(pid_t pid) {
-    constexpr std::string_view kVariable("\0HOLDFAST_SNAPSHOT_HOLDERS=", 27);
+    using std::string_view_literals::operator""sv;
+    constexpr std::string_view kVariable = "\0HOLDFAST_SNAPSHOT_HOLDERS="sv;
     // Each variable is preceded and followed by a zero. Searched, not split: there may be a hundred, and thousands of processes.
     const std::string environment = '\0' + ReadWhole(fmt::format("/proc/{}/environ", pid), size_t{1} << 20);
     const size_t at = environment.find(kVariable);
@@ -269,8 +270,10 @@ class Exporter {
     if (served.shared || served.is_ended) return;
     if (served.HasEnded()) served.gone = true;
     if (served.gone) return Finish(served);
-    // Open files as soon as they are seen: they may be replaced or removed before the next snapshot.
-    if (served.exporter.LookAtModules() && last_work_ == 0) last_work_ = NowNs();
+    // Open files as soon as they are seen: they may be replaced or removed before the next snapshot. The memory that this
+    // took, and that a new table took to be found, is freed after a second.
+    const bool is_new = served.beat == 0;
+    if ((served.exporter.LookAtModules() || is_new) && last_work_ == 0) last_work_ = NowNs();
     if (now >= served.next_beat) {
       table.SetBeat(++served.beat);
       served.next_beat = now + served.BeatPeriod();
