@@ -93,8 +93,10 @@ class FunctionsOfModules {
     return entry;
   }
 
-  // For a child of fork: another thread of the parent may have been adding.
-  void ForgetWriter() { adding_.store(false, std::memory_order_relaxed); }
+  // For a child of fork: another thread of the parent may have been adding. A page is copied only if it is written.
+  void ForgetWriter() {
+    if (adding_.load(std::memory_order_relaxed)) adding_.store(false, std::memory_order_relaxed);
+  }
 
   // Call after a dlclose: forgets unloaded modules.
   void ForgetUnloaded() {

@@ -69,6 +69,7 @@ struct Section {
 };
 constexpr uintptr_t kSections = 256, kTries = 8;
 constinit Section sections[kSections] = {};
+constinit std::atomic<bool> any_section{false};
 
 Section* SectionOf(const void* lock) {
   const uintptr_t hash = reinterpret_cast<uintptr_t>(lock) * 0x9e3779b97f4a7c15 >> 40;
@@ -76,8 +77,10 @@ Section* SectionOf(const void* lock) {
     Section& section = sections[(hash + i) % kSections];
     const void* owner = section.lock.load(std::memory_order_relaxed);
     if (LIKELY(owner == lock)) return &section;
-    if (owner == nullptr && section.lock.compare_exchange_strong(owner, lock, std::memory_order_relaxed))
+    if (owner == nullptr && section.lock.compare_exchange_strong(owner, lock, std::memory_order_relaxed)) {
+      any_section.store(true, std::memory_order_relaxed);
       return &section;
+    }
     if (owner == lock) return &section;  // another thread was quicker
   }
   return nullptr;
@@ -380,6 +383,7 @@ void BindOpenMp() {
 }
 
 void OpenMpInForkedChild() {
+  if (!any_section.load(std::memory_order_relaxed)) return;
   for (Section& section : sections) section.inside.store(0, std::memory_order_relaxed);
 }
 

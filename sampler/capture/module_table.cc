@@ -471,7 +471,9 @@ void ForgetModules() {
   }
   free_words_left.store(0, std::memory_order_relaxed);
   for (auto& head : heads) head.store(0, std::memory_order_relaxed);
-  for (Passed& slot : passed) slot.key.store(0, std::memory_order_relaxed);
+  for (Passed& slot : passed) {
+    if (slot.key.load(std::memory_order_relaxed) != 0) slot.key.store(0, std::memory_order_relaxed);
+  }
   count.store(0, std::memory_order_relaxed);
   recording.store(false, std::memory_order_relaxed);
   ForgetReaders();

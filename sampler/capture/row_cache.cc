@@ -2,13 +2,15 @@
 
 namespace holdfast {
 
-constinit RowSet row_sets[kSets] = {};
+alignas(4096) constinit RowSet row_sets[kSets] = {};
+constinit std::atomic<uint32_t> row_set_mask{kFirstSets - 1};
 constinit std::atomic<uint64_t> walk_generation{1};
 
 namespace {
 
 constinit std::atomic<uint64_t> generation{1};
 constinit std::atomic<uint64_t> unloadable_generation{1};
+constinit std::atomic<uint32_t> displaced{0};  // rows, from the first sets
 
 }  // namespace
 
@@ -20,7 +22,11 @@ HOLDFAST_WARM RowSalts CurrentRowSalts() {
 }
 
 void KeepRow(uintptr_t pc, const RowSalts& salts, UnwindRow row) {
-  RowSet& set = RowSetOf(pc);
+  RowSet& set = RowSetOf(pc, row_set_mask.load(std::memory_order_relaxed));
+  constexpr uint32_t kMostDisplaced = kFirstSets / 4;
+  if (set.slots[1].key.load(std::memory_order_relaxed) != 0 &&
+      displaced.fetch_add(1, std::memory_order_relaxed) == kMostDisplaced)
+    row_set_mask.store(kSets - 1, std::memory_order_relaxed);
   set.slots[1].key.store(set.slots[0].key.load(std::memory_order_relaxed), std::memory_order_relaxed);
   set.slots[1].row.store(set.slots[0].row.load(std::memory_order_relaxed), std::memory_order_relaxed);
   set.slots[0].key.store(pc ^ row.bits * kRowMix ^ salts.For(row), std::memory_order_relaxed);

@@ -4,6 +4,10 @@
 // a lock. The key is the address mixed with the row and the generation, so halves of two different writes, or a row of
 // an older generation, match no address.
 //
+// At first the sets of two pages are used: a short process, such as a forked child, writes a hundred rows or two, and each
+// page that it touches costs it a microsecond. Once rows displace others, all sets are used, and rows in the wrong one are
+// found anew.
+//
 // Any thread, signal handlers.
 #ifndef HOLDFAST_SAMPLER_CAPTURE_ROW_CACHE_H_
 #define HOLDFAST_SAMPLER_CAPTURE_ROW_CACHE_H_
@@ -37,7 +41,7 @@ extern HOLDFAST_HIDDEN std::atomic<uint64_t> walk_generation;
 
 // ---- How a row is found ----
 
-inline constexpr int kSets = 8192;  // 256 KiB, touched only as used
+inline constexpr uint32_t kFirstSets = 256, kSets = 8192;  // 8 and 256 KiB, touched only as used
 inline constexpr uint64_t kRowMix = 0x9e3779b97f4a7c15;
 
 struct RowSlot {
@@ -48,8 +52,10 @@ struct alignas(32) RowSet {
   RowSlot slots[2];
 };
 extern HOLDFAST_HIDDEN RowSet row_sets[kSets];
+extern HOLDFAST_HIDDEN std::atomic<uint32_t> row_set_mask;  // of the sets in use
 
-HOLDFAST_HOT inline RowSet& RowSetOf(uintptr_t pc) { return row_sets[(pc ^ pc >> 13) % kSets]; }
+// `mask`: row_set_mask, read once for a walk.
+HOLDFAST_HOT inline RowSet& RowSetOf(uintptr_t pc, uint32_t mask) { return row_sets[(pc ^ pc >> 13) & mask]; }
 
 // Relaxed: a slot proves itself, so it does not matter which of its values a thread sees.
 HOLDFAST_HOT inline bool Matches(const RowSlot& slot, uintptr_t pc, uint64_t salt, UnwindRow* row) {

@@ -51,6 +51,7 @@ struct Walk {
   // before the salts: when a dlclose has ended, the salts are the new ones.
   bool doubts = !ModulesStay();
   RowSalts salts = CurrentRowSalts();
+  uint32_t row_mask = row_set_mask.load(std::memory_order_relaxed);
   bool guessing = false;  // has passed code without unwind tables: what follows is uncertain
   bool searched = false;  // for a row that was not in the cache
   bool has_gap = false;
@@ -152,7 +153,7 @@ HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted)
 }
 
 __attribute__((noinline)) UnwindRow FindUnloadableRow(uintptr_t pc, Walk* walk) {
-  const RowSet& set = RowSetOf(pc);
+  const RowSet& set = RowSetOf(pc, walk->row_mask);
   UnwindRow row;
   if (!Matches(set.slots[0], pc, walk->salts.unloadable, &row) &&
       !Matches(set.slots[1], pc, walk->salts.unloadable, &row)) {
@@ -162,7 +163,7 @@ __attribute__((noinline)) UnwindRow FindUnloadableRow(uintptr_t pc, Walk* walk) 
 }
 
 HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, Walk* walk) {
-  const RowSet& set = RowSetOf(pc);
+  const RowSet& set = RowSetOf(pc, walk->row_mask);
   UnwindRow row;
   if (LIKELY(Matches(set.slots[0], pc, walk->salts.lasting, &row)) ||
       Matches(set.slots[1], pc, walk->salts.lasting, &row))

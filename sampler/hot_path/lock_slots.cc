@@ -147,7 +147,7 @@ void ForgetLockSlots() {
   } else if (all != nullptr) {
     EmptyPages(all, sizeof(LockSlots));
   }
-  for (int table = 0; table < kSlotTables; ++table) {
+  for (int table = 0; table < kSlotTables && all != nullptr; ++table) {
     for (auto& used : lock_set_used[table]) used.store(0, std::memory_order_relaxed);
     __atomic_store_n(&lock_watch[table].taken, 0, __ATOMIC_RELAXED);
   }

@@ -40,7 +40,8 @@ inline uint64_t Mix(uint64_t x) {
 
 class HashIndex {
  public:
-  static constexpr int kFirstBits = 12, kGenerations = 16;
+  // The first generation is a page, enough for a short process; the second is eight times as large.
+  static constexpr int kFirstBits = 9, kSecondBits = 12, kGenerations = 17;
   static constexpr uint32_t kWindow = 128, kLastWindow = 1024;
   // A generation that would take a larger part of the cap is not made. Stacks take 120 bytes with a row, nodes 48: all
   // of them have room.
@@ -98,9 +99,10 @@ class HashIndex {
   };
   static constexpr size_t kPart = 64;  // slots
 
-  static constexpr size_t SlotsOf(int generation) { return size_t{1} << (kFirstBits + generation); }
+  static constexpr int BitsOf(int generation) { return generation == 0 ? kFirstBits : kSecondBits + generation - 1; }
+  static constexpr size_t SlotsOf(int generation) { return size_t{1} << BitsOf(generation); }
   static uint64_t WordOf(uint64_t hash, Offset record) { return hash >> 32 << 32 | record; }
-  static size_t FirstPlace(int generation, uint64_t hash) { return hash >> (64 - kFirstBits - generation); }
+  static size_t FirstPlace(int generation, uint64_t hash) { return hash >> (64 - BitsOf(generation)); }
   Slot* SlotsFrom(int generation) {
     return generation == 0 ? first_ : more_[generation].load(std::memory_order_acquire);
   }

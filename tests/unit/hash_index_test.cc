@@ -211,7 +211,7 @@ TEST(HashIndex, AStoppedThreadLosesAndDuplicatesNothing) {
 // What another thread has added meanwhile may have been the last for which there was room in the smaller window.
 TEST(HashIndex, AStoppedThreadRefusesNothingThatFits) {
   HOLDFAST_NEEDS_SINGLE_STEPS();
-  constexpr uint64_t kBytes = 128 << 10;  // allows only the first generation
+  constexpr uint64_t kBytes = 96 << 10;  // allows only the first generation
   const auto hash = [](uint64_t i) { return i << 32 | uint64_t{0xffe} << 52; };
   for (SingleSteps steps(997);; steps.Next()) {
     SharedTable* table = UseAnonymousTable(kBytes);
