@@ -117,6 +117,7 @@ class Collection {
   void CollectFrom(const std::string& path, const FileDescriptor& folder, bool every_out) {
     std::map<std::tuple<std::string, uint64_t, uint64_t>, std::vector<TableFile>> by_out;
     const auto look = [&](uid_t user) {
+      ShowSmallTables(folder, user);
       for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
         absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
         if (table.ok()) {

@@ -140,6 +140,11 @@ bool ServedTables::IsOfAnotherFolder(const std::string& name) const {
 
 void ServedTables::Find(const OutputFolder* output, TableLook look) {
   const std::vector<std::string> all = NamesOfOurs(folder_);
+  const bool any_small = look == TableLook::kAll && std::any_of(all.begin(), all.end(), [](const std::string& name) {
+                           return absl::EndsWith(name, kSmallSuffix);
+                         });
+  const bool small_are_due = look == TableLook::kAll && NowNs() - small_ns_ >= kSmallForNs;
+  std::set<std::string> small;
   users_.Look(folder_, all);
   if (geteuid() == 0 && output != nullptr && look == TableLook::kAll)
     users_.VouchForDescendants(folder_, RootsProcesses(), *output);
@@ -150,6 +155,7 @@ void ServedTables::Find(const OutputFolder* output, TableLook look) {
   });
   std::set<std::string> there;
   users_.ForEach([&](uid_t user) {
+    if (any_small) small.merge(ShowSmallTables(folder_, user, small_are_due ? small_ : std::set<std::string>()));
     // Another user's tables are listed after the mark is locked: later ones are announced.
     const auto names = look == TableLook::kAll ? ListTableNames(folder_, kTableSuffix, user)
                                                : TableNamesOf(user, user == geteuid() ? all : NamesOfOurs(folder_));
@@ -174,6 +180,10 @@ void ServedTables::Find(const OutputFolder* output, TableLook look) {
       Add(*std::move(table), user);
     }
   });
+  if (small_are_due) {
+    small_ = std::move(small);
+    small_ns_ = NowNs();
+  }
   if (look == TableLook::kAnnounced) there.insert(known_.begin(), known_.end());
   known_ = std::move(there);
 }

@@ -174,6 +174,8 @@ class ServedTables {
   const std::string own_prefix_, own_hash_;
   std::vector<std::unique_ptr<ServedTable>> served_;
   std::vector<FileDescriptor> became_others_;
+  std::set<std::string> small_;  // tables of small processes (ShowSmallTables) at a look at that time
+  int64_t small_ns_ = 0;
   std::set<std::string> known_;  // existing tables that were examined: served, finished, or of another folder
 };
 

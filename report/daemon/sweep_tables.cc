@@ -118,6 +118,7 @@ int SweepOldTables(const std::string& path) {
   const absl::StatusOr<FileDescriptor> tables = OpenFolder(path);
   if (!tables.ok()) return 0;
   int removed = 0;
+  ShowSmallTables(*tables);
   for (const std::string& name : ListTableNames(*tables)) {
     const absl::StatusOr<TableFile> table = TableFile::Open(*tables, name);
     // The wall clock may have jumped ahead: if its process began less than a day ago, a table is not old.

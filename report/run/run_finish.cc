@@ -57,6 +57,14 @@ std::vector<TableLeft> TablesOf(const FinishedRun& run, Liveness liveness) {
   return found;
 }
 
+// Small processes that were killed have left their tables hidden (--skip-small).
+void ShowKilled(const FinishedRun& run) {
+  const absl::StatusOr<FileDescriptor> folder = OpenFolder(run.tables);
+  if (!folder.ok() || ListTableNames(*folder, kSmallSuffix).empty()) return;
+  ShowSmallTables(*folder);
+  AnnounceTable(run.tables.c_str(), run.out.c_str(), FolderIdOf(run.out));
+}
+
 std::string Counted(size_t number, std::string_view thing, std::string_view things) {
   return fmt::format("{} {}", number, number == 1 ? thing : things);
 }
@@ -298,6 +306,7 @@ std::vector<TableLeft> AwaitProfiles(FinishedRun& run, HeldSignals& signals,
                                      const std::function<void()>& restart_exporter) {
   const int64_t start_ms = NowMs();
   bool said = run.quiet, restarted = false;
+  ShowKilled(run);
   ExporterProgress progress;
   while (true) {
     std::vector<TableLeft> left = TablesOf(run, Liveness::kDead);

@@ -189,6 +189,11 @@ const std::vector<Setting>& Settings() {
        "one process; lifetimes cover processes that run for a\n"
        "second, unless --lifetimes yes",
        YesNo},
+      {"skip-small", "HOLDFAST_SKIP_SMALL", "SIZE", "0",
+       "Write no profile of a child process that ends within a second\n"
+       "and has allocated less than SIZE; 0 = of every process. No\n"
+       "effect with --exact",
+       Size},
       {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no", "Label samples with the address of the lock (lock_address)",
        YesNo},
       {"thread-label", "HOLDFAST_THREAD_LABEL", "yes|no|folded", "no",

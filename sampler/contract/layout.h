@@ -32,6 +32,9 @@ inline constexpr uint32_t kLayoutVersion = 29;
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
 inline constexpr char kTableSuffix[] = ".table";
+// Follows that of a process that may turn out to be too small for a profile (sampler/process/small_process.h).
+inline constexpr char kSmallSuffix[] = ".small";
+inline constexpr int64_t kSmallForNs = 1'000'000'000;  // no process is small for longer
 
 // Identifies a folder as the kernel does: in another container, or after chroot, its path may name another folder.
 // Inode 0: not known; `device` is then the mount namespace in which the folder was missing or invisible.

@@ -128,6 +128,7 @@ bool IsKnownVariable(const char* name) {
                                     "SIGNAL",
                                     "CHILDREN",
                                     "MERGE_CHILDREN",
+                                    "SKIP_SMALL",
                                     "LOCK_LABEL",
                                     "THREAD_LABEL",
                                     "PEAK",
@@ -276,6 +277,8 @@ void ReadOptions(const char* const* environment, Options* options) {
       }
     } else if (is("MERGE_CHILDREN")) {
       if (!ParseYesNo(value, &options->merge)) takes = "yes or no";
+    } else if (is("SKIP_SMALL")) {
+      if (!ParseSize(value, &options->skip_small_bytes)) takes = kSizeHelp;
     } else if (is("EXPORTER")) {
       options->exporter = !TextEquals(value, "no");
       if (options->exporter && *value != '\0') options->exporter_path = value;

@@ -42,10 +42,11 @@ struct Options {
   bool children = true;
   bool lock_label = false;  // keep lock samples apart by lock
   ThreadLabel thread_label = ThreadLabel::kNo;
-  bool merge = false;     // HOLDFAST_MERGE_CHILDREN
-  bool peak = true;       // HOLDFAST_PEAK
-  bool resident = false;  // HOLDFAST_RESIDENT
-  bool wall = false;      // HOLDFAST_WALL
+  bool merge = false;             // HOLDFAST_MERGE_CHILDREN
+  uint64_t skip_small_bytes = 0;  // HOLDFAST_SKIP_SMALL; 0 = every process has a profile
+  bool peak = true;               // HOLDFAST_PEAK
+  bool resident = false;          // HOLDFAST_RESIDENT
+  bool wall = false;              // HOLDFAST_WALL
   Lifetimes lifetimes = Lifetimes::kUnlessShort;
   Entries entries = Entries::kAuto;
   bool exporter = true;  // HOLDFAST_EXPORTER=no

@@ -15,6 +15,7 @@
 #include "sampler/process/enter.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/process.h"
+#include "sampler/process/small_process.h"
 #include "sampler/record/before_next_change.h"
 #include "sampler/record/exact.h"
 #include "sampler/record/holds.h"
@@ -27,6 +28,7 @@ void RequestSnapshot() {
   if (!OwnStateWithNews()) return;
   SharedTable* table = CurrentTable();
   if (table == nullptr) return;
+  ShowTable();
   table->header()->snapshot_request.fetch_add(1, std::memory_order_release);
   NotifyExporter(process.location);
 }
@@ -170,6 +172,10 @@ void BeforeExitHandlers(bool process_ends) {
     ReportCpuRest(HOLDFAST_CALLER(), process_ends && WaitsBeforeExitHandlers());
   SharedTable* table = CurrentTable();
   if (table == nullptr || no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return;
+  if (UNLIKELY(TableIsHidden())) {
+    ShowTableIfDue(table);
+    if (TableIsHidden()) return;
+  }
   LookAtFreeCallsMuted();
   std::atomic<ExitMoment>& moment = table->header()->exit_moment;
   if (moment.load(std::memory_order_relaxed) != ExitMoment::kNone) return;
@@ -214,7 +220,7 @@ void AwaitLastProfile() {
   SharedTable* table = CurrentTable();
   if (table == nullptr) return;
   const bool silent = no_system_calls.load(std::memory_order_relaxed);
-  if (!silent && InBorrowedMemory()) return;
+  if (!silent && (InBorrowedMemory() || DropTableIfSmall(table))) return;
   TableHeader& head = *table->header();
   // Later readers of the table need this, too.
   SettleLocks();

@@ -6,6 +6,7 @@
 #include "sampler/process/enter.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
+#include "sampler/process/small_process.h"
 
 namespace holdfast {
 
@@ -41,6 +42,7 @@ void MakeTableReady(uint32_t more_bytes) {
   if (SharedTable* made = GetTable(); made != nullptr && more_bytes != 0) made->Back(more_bytes);
   // Another thread may still be starting the exporter.
   AwaitTableMade();
+  ShowTable();
   Unmute(thread);
 }
 

@@ -6,28 +6,34 @@
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
+#include "sampler/process/small_process.h"
 #include "sampler/table/table_owner.h"
 
 namespace holdfast {
-
-void BeforeNewNamespace() {
-  ThreadState& thread = thread_state;
-  if (CurrentTable() == nullptr && EnterSlow(thread)) GetTableMuted(thread);
-}
 
 namespace {
 
 constinit std::atomic<bool> gave_up_root{false};
 
-// With the thread muted: the table, once it is made to the end.
+// With the thread muted: the table, once it is made to the end and has its final name.
 SharedTable* FinishedTable() {
   SharedTable* made = GetTable();
   // Another thread may still be starting the exporter.
   AwaitTableMade();
+  ShowTable();
   return made;
 }
 
 }  // namespace
+
+void BeforeNewNamespace() {
+  ThreadState& thread = thread_state;
+  if ((CurrentTable() == nullptr || TableIsHidden()) && EnterSlow(thread)) {
+    Mute(thread);
+    FinishedTable();
+    Unmute(thread);
+  }
+}
 
 void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved) {
   gave_up_root.store(false, std::memory_order_relaxed);

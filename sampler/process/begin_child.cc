@@ -12,6 +12,7 @@
 #include "sampler/process/cpu_timers.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
+#include "sampler/process/small_process.h"
 #include "sampler/table/change_queue.h"
 #include "sampler/table/label_sets.h"
 #include "sampler/table/shadow_map.h"
@@ -69,6 +70,7 @@ void BeginChild(int forked_pid) {
   process.before_table.alloc_bytes = 0;
   process.before_table.lost_samples = 0;
   process.location = {};
+  NoteHidden(false);
   process.out_id = {};
   // With a given seed, a child's samples are reproducible too, and differ from its parent's and siblings' (see
   // BeforeFork).

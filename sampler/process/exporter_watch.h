@@ -17,7 +17,7 @@ bool ExporterIsAlive(int64_t waited_ns);
 void BeginBeat();
 // With HOLDFAST_VERBOSE: prints one line if profiles cannot be written.
 void PrintUnwritable();
-// Every thread calls it after a sample. Checks (a load, at times the clock) whether the exporter's beat has stopped,
+// Called by AfterSample (small_process.h). Checks (a load, at times the clock) whether the exporter's beat has stopped,
 // and starts another exporter if there is none. The exporter may be killed long before this process ends, and if this
 // process then ends by SIGKILL, nobody would write the table's contents.
 void WatchExporter(SharedTable* table);

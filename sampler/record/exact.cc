@@ -4,9 +4,9 @@
 #include "sampler/capture/module_table.h"
 #include "sampler/capture/sample_stack.h"
 #include "sampler/process/cpu_timers.h"
-#include "sampler/process/exporter_watch.h"
 #include "sampler/process/noted_threads.h"
 #include "sampler/process/process.h"
+#include "sampler/process/small_process.h"
 #include "sampler/record/ages.h"
 #include "sampler/record/heap.h"
 #include "sampler/record/heap_sums.h"
@@ -226,7 +226,7 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
     own_time.Add();
     NoteThread(table, thread, row, own_time.start_ns());
     GiveBackRoom(table, thread);
-    WatchExporter(table);
+    AfterSample(table);
     SeeCpu(thread);
     LookAtFreeCallsAgain(false);
   }

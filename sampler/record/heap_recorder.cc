@@ -6,10 +6,10 @@
 #include "sampler/hot_path/own_floats.h"
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/enter.h"
-#include "sampler/process/exporter_watch.h"
 #include "sampler/process/noted_threads.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
+#include "sampler/process/small_process.h"
 #include "sampler/record/ages.h"
 #include "sampler/record/before_next_change.h"
 #include "sampler/record/exact.h"
@@ -170,7 +170,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   if (UNLIKELY(interval == 1)) BeginExact(table, thread, uint32_t{thread.sampled_index} + 1);
   own_time.Add();
   // If nearly everything is sampled, at every 64th sample.
-  if (own_time.measured() || process.options.heap_interval >= kSmallestTagged) WatchExporter(table);
+  if (own_time.measured() || process.options.heap_interval >= kSmallestTagged) AfterSample(table);
   LookAtFreeCallsAgain(false);
   Unmute(thread);
 }

@@ -2,9 +2,9 @@
 #include "sampler/capture/sample_stack.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/process/entered.h"
-#include "sampler/process/exporter_watch.h"
 #include "sampler/process/noted_threads.h"
 #include "sampler/process/own_table.h"
+#include "sampler/process/small_process.h"
 #include "sampler/record/before_next_change.h"
 #include "sampler/record/maps.h"
 #include "sampler/table/change_queue.h"
@@ -41,10 +41,11 @@ void Record(const CallerRegisters& caller, MappingChange change) {
     return Submit(table, epoch, change);
   }
   const OwnTime own_time(table, thread);
+  if (UNLIKELY(TableIsHidden())) CountMappedBytes(change.end - change.start);
   change.stack = table->OffsetOf(SampleStack(table, thread, caller));
   Submit(table, epoch, change);
   own_time.Add();
-  if (own_time.measured()) WatchExporter(table);
+  if (own_time.measured()) AfterSample(table);
 }
 
 void RecordGone(const MappingChange& change) {

@@ -8,8 +8,8 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/process/cpu_timers.h"
 #include "sampler/process/entered.h"
-#include "sampler/process/exporter_watch.h"
 #include "sampler/process/own_table.h"
+#include "sampler/process/small_process.h"
 #include "sampler/table/in_use.h"
 #include "sampler/table/live_threads.h"
 
@@ -65,7 +65,7 @@ ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, 
     birth.start = &starts[number];
   }
   own_time.Add();
-  if (own_time.measured()) WatchExporter(table);
+  if (own_time.measured()) AfterSample(table);
   return birth;
 }
 

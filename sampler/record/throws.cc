@@ -5,9 +5,9 @@
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/hot_path/own_floats.h"
 #include "sampler/process/entered.h"
-#include "sampler/process/exporter_watch.h"
 #include "sampler/process/noted_threads.h"
 #include "sampler/process/own_table.h"
+#include "sampler/process/small_process.h"
 #include "sampler/table/thrown_types.h"
 
 namespace holdfast {
@@ -134,7 +134,7 @@ void RecordThrow(const CallerRegisters& caller, const char* type, uint8_t thrown
   const OwnTime own_time(table, thread);
   NoteThread(table, thread, add(SampleStack(table, thread, caller)), own_time.start_ns());
   own_time.Add();
-  if (own_time.measured()) WatchExporter(table);
+  if (own_time.measured()) AfterSample(table);
 }
 
 void NoteOnItsWay() { thread_state.throwing = true; }

@@ -1,8 +1,8 @@
 // Chooses the waits with captured stacks, and remembers their call sites: see wait_state.h.
 #include "sampler/capture/sample_stack.h"
 #include "sampler/contract/poisson_sampler.h"
-#include "sampler/process/exporter_watch.h"
 #include "sampler/process/noted_threads.h"
+#include "sampler/process/small_process.h"
 #include "sampler/record/lock_records.h"
 #include "sampler/record/lock_sampling.h"
 #include "sampler/record/ongoing_waits.h"
@@ -75,7 +75,7 @@ void CaptureWait(const CallerRegisters& caller, WaitState* wait) {
   NoteOngoing(table, *wait);
   NoteThread(table, thread, wait->row, own_time.start_ns());
   own_time.Add();
-  if (own_time.measured()) WatchExporter(table);
+  if (own_time.measured()) AfterSample(table);
   Unmute(thread);
   wait->capture_end_ns = MonotonicNs();
 }

@@ -329,7 +329,7 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
 }
 
 SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable* reuse, uint64_t reuse_bytes,
-                         bool forked, FolderId out_id, TableLocation* location, const char** reason) {
+                         bool forked, bool hidden, FolderId out_id, TableLocation* location, const char** reason) {
   const long folder_fd = RawSyscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (SyscallFailed(folder_fd)) {
     *reason = WhyNotOpened(folder_fd);
@@ -350,8 +350,9 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
   name.Add(kTablePrefix).AddNumber(uid).Add(".").AddNumber(static_cast<uint64_t>(RawSyscall(SYS_getpid)));
   name.Add(".").AddNumber(start_ticks).Add(".").AddHex16(image).Add(".").AddHex16(OutHash(options.out));
   TextBuffer<136> temporary;
-  temporary.Add(name.text()).Add(".new");
+  temporary.Add(name.text());
   name.Add(kTableSuffix);
+  hidden ? temporary.Add(kTableSuffix).Add(kSmallSuffix) : temporary.Add(".new");
 
   SharedTable* made = nullptr;
   long fd = -1;
@@ -400,7 +401,7 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
       head.used.store(sizeof(TableHeader) / kUnit, std::memory_order_relaxed);
       head.backed.store(static_cast<uint32_t>(backed / kUnit), std::memory_order_relaxed);
       head.magic.store(kTableMagic, std::memory_order_release);
-      if (!SyscallFailed(RawSyscall(SYS_renameat, folder_fd, temporary.text(), folder_fd, name.text()))) {
+      if (hidden || !SyscallFailed(RawSyscall(SYS_renameat, folder_fd, temporary.text(), folder_fd, name.text()))) {
         made = static_cast<SharedTable*>(mapped);
         TextBuffer<sizeof(location->path)> path;
         path.Add(folder).Add("/").Add(name.text());
@@ -419,8 +420,8 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
 
 }  // namespace
 
-SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
-                       TableLocation* location, NoTable* why) {
+SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reuse_bytes, bool forked, bool hidden,
+                       FolderId out_id, TableLocation* location, NoTable* why) {
   static_assert(sizeof(TableHeader) % kUnit == 0);
   const char* folders[3] = {options.tables, nullptr, nullptr};
   if (options.tables == nullptr) {
@@ -432,7 +433,7 @@ SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reus
   for (const char* folder : folders) {
     if (folder == nullptr || *folder == '\0') continue;
     const char* reason = nullptr;
-    SharedTable* made = MakeTableIn(folder, options, reuse, reuse_bytes, forked, out_id, location, &reason);
+    SharedTable* made = MakeTableIn(folder, options, reuse, reuse_bytes, forked, hidden, out_id, location, &reason);
     if (made == nullptr && why->reason == nullptr) {
       CopyText(why->folder, sizeof why->folder, folder);
       why->reason = reason;

@@ -46,6 +46,21 @@ std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char
   return names;
 }
 
+std::set<std::string> ShowSmallTables(const FileDescriptor& folder, uid_t user, const std::set<std::string>& due) {
+  std::set<std::string> others;
+  for (const std::string& name : ListTableNames(folder, kSmallSuffix, user)) {
+    const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
+    if (!table.ok()) continue;
+    if (table->liveness() == Liveness::kDead || due.contains(name)) {
+      // If it is gone, its process has just ended, or has done the same.
+      renameat(folder.get(), name.c_str(), folder.get(), std::string(absl::StripSuffix(name, kSmallSuffix)).c_str());
+    } else {
+      others.insert(name);
+    }
+  }
+  return others;
+}
+
 std::vector<std::string> NamesOfOurs(const FileDescriptor& folder) {
   std::vector<std::string> names;
   ForEachName(folder.get(), [&names](const char* name) {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -153,6 +154,10 @@ std::vector<std::string> DefaultTableFolders();
 // A program in a user namespace may have used its user id there in the name.
 std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix = kTableSuffix,
                                         uid_t user = geteuid());
+// Gives the tables of small processes that have ended without removing them, or are in `due`, their final names
+// (sampler/process/small_process.h). Returns the names of the others.
+std::set<std::string> ShowSmallTables(const FileDescriptor& folder, uid_t user = geteuid(),
+                                      const std::set<std::string>& due = {});
 // Returns all names that begin like our files', whoever made them.
 std::vector<std::string> NamesOfOurs(const FileDescriptor& folder);
 // Lists readable tables. Returns none for an unreadable folder.
