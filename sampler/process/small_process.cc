@@ -16,6 +16,7 @@ constinit std::atomic<bool> table_is_hidden{false};
 namespace {
 
 constinit std::atomic<uint64_t> mapped_bytes{0};
+constinit std::atomic<bool> is_dropped{false};
 
 TextBuffer<sizeof TableLocation::path> HiddenPath() {
   TextBuffer<sizeof TableLocation::path> path;
@@ -45,6 +46,7 @@ bool BeginsHidden() {
 
 void NoteHidden(bool hidden) {
   mapped_bytes.store(0, std::memory_order_relaxed);
+  is_dropped.store(false, std::memory_order_relaxed);
   table_is_hidden.store(hidden, std::memory_order_release);
 }
 
@@ -65,8 +67,12 @@ void ShowTableIfDue(SharedTable* table) {
 }
 
 bool DropTableIfSmall(SharedTable* table) {
-  if (!TableIsHidden()) return false;
-  if (IsSmall(table) && !SyscallFailed(RawSyscall(SYS_unlinkat, AT_FDCWD, HiddenPath().text(), 0))) return true;
+  if (TableIsHidden() && IsSmall(table) && !SyscallFailed(RawSyscall(SYS_unlinkat, AT_FDCWD, HiddenPath().text(), 0))) {
+    is_dropped.store(true, std::memory_order_relaxed);
+    table_is_hidden.store(false, std::memory_order_release);
+  }
+  // Several functions may end one process: quick_exit, and _exit in one of its handlers.
+  if (is_dropped.load(std::memory_order_relaxed)) return true;
   ShowTable();
   return false;
 }
