@@ -1,12 +1,16 @@
 // A child builds a snapshot and its parent writes it: because the table is another user's, or because memory is low.
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <memory>
 
+#include "report/base/base_name.h"
 #include "report/builder/process_exporter.h"
+#include "report/builder/unseen_allocator.h"
 #include "report/builder/without_rights.h"
 
 namespace holdfast {
@@ -23,6 +27,34 @@ absl::Status CopyWhole(int from, int to) {
     if (got < 0 || write(to, buffer.data(), static_cast<size_t>(got)) != got)
       return absl::ErrnoToStatus(errno, "cannot write");
     at += got;
+  }
+}
+
+// Whether only root can change the file or a folder above it.
+bool IsRootsAlone(const struct stat& file, std::filesystem::path path) {
+  const auto is_roots = [](const struct stat& status) {
+    return status.st_uid == 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  };
+  bool all = is_roots(file);
+  struct stat info;
+  while (all && path.has_relative_path()) {
+    path = path.parent_path();
+    all = stat(path.c_str(), &info) == 0 && is_roots(info);
+  }
+  return all;
+}
+
+// Reads the symbols of system files before a child is forked, once for all children: each would need some 20 ms for them.
+// Nobody but root can have prepared these files, and the user can read them.
+void ReadSystemFiles(const LoadedFiles& files, std::string_view program, ModuleSymbolizer& symbolizer) {
+  for (const auto& [key, file] : files.all()) {
+    const auto& [path, build_id] = key;
+    struct stat info;
+    if (build_id.starts_with('@') || !file->root.empty() || fstat(file->program.get(), &info) != 0 ||
+        symbolizer.Knows(info, build_id) || !IsRootsAlone(info, path))
+      continue;
+    if (auto module = symbolizer.Find(path, build_id); module.ok()) (*module)->calls();
+    ReadAllocatorAhead(key, *file, BaseName(path) == program);
   }
 }
 
@@ -64,7 +96,10 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
   } else {
     observer_.ReadLives(table_);
   }
-  if (rights.has_value()) modules_.KeepReadableBy(rights->user, &keep);
+  if (rights.has_value()) {
+    modules_.KeepReadableBy(rights->user, &keep);
+    ReadSystemFiles(modules_.files(), table_.program(), symbolizer);
+  }
   const auto build = [&] {
     is_child_ = true;
     adopted_ = true;  // the child may not read the folder's files

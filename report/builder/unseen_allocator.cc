@@ -67,7 +67,33 @@ const auto& Remembered(const LoadedFiles::Key& key, Describe describe) {
   return found->second;
 }
 
+// A function each, because each remembers its own answers.
+const std::string& UnseenIn(const LoadedFiles::Key& key, const std::string& path, bool searched) {
+  return searched ? Remembered(key, [&path] { return DescribeUnseen(path, true); })
+                  : Remembered(key, [&path] { return DescribeUnseen(path, false); });
+}
+const std::string& OwnMappingsIn(const LoadedFiles::Key& key, const std::string& path) {
+  return Remembered(key, [&path] { return OwnMappingsText(path); });
+}
+const InlinedAllocator& InlinedIn(const LoadedFiles::Key& key, const std::string& path, const LoadedFile& file) {
+  return Remembered(key, [&] { return InlinedAllocatorOf(path, "", PathOf(file.debug)); });
+}
+const std::string& PrivateIn(const LoadedFiles::Key& key, const LoadedFile& file) {
+  return Remembered(key, [&] { return DescribeLibrary(key.first, file.program.get()); });
+}
+
 }  // namespace
+
+void ReadAllocatorAhead(const LoadedFiles::Key& key, const LoadedFile& file, bool is_executable) {
+  if (!is_executable) {
+    PrivateIn(key, file);
+    return;
+  }
+  const std::string path = PathOf(file.program);
+  for (const bool searched : {false, true}) UnseenIn(key, path, searched);
+  OwnMappingsIn(key, path);
+  InlinedIn(key, path, file);
+}
 
 void AddUnseenAllocator(const LoadedFiles& files, bool searched, Profile* profile) {
   if (profile->mappings.empty()) return;
@@ -76,14 +102,10 @@ void AddUnseenAllocator(const LoadedFiles& files, bool searched, Profile* profil
   std::vector<std::string> texts;
   if (const LoadedFile* file = ExecutableIn(files, executable.first, executable.second); file != nullptr) {
     const std::string path = PathOf(file->program);
-    // A function each, because each remembers its own answers.
-    if (!profile->records().allocator.has_value())
-      texts.push_back(searched ? Remembered(executable, [&path] { return DescribeUnseen(path, true); })
-                               : Remembered(executable, [&path] { return DescribeUnseen(path, false); }));
-    texts.push_back(Remembered(executable, [&path] { return OwnMappingsText(path); }));
+    if (!profile->records().allocator.has_value()) texts.push_back(UnseenIn(executable, path, searched));
+    texts.push_back(OwnMappingsIn(executable, path));
     if (auto& allocator = profile->mutable_records()->allocator; allocator.has_value() && allocator->is_seen) {
-      const InlinedAllocator& inlined =
-          Remembered(executable, [&path, file] { return InlinedAllocatorOf(path, "", PathOf(file->debug)); });
+      const InlinedAllocator& inlined = InlinedIn(executable, path, *file);
       if (inlined.is_inlined && allocator->incomplete.empty()) {
         allocator->incomplete = inlined.text;
         profile->AddComment("incomplete: " + inlined.text);
@@ -94,7 +116,7 @@ void AddUnseenAllocator(const LoadedFiles& files, bool searched, Profile* profil
   }
   for (const auto& [key, file] : files.all()) {
     if (key.first == executable.first || !file->program.valid()) continue;
-    texts.push_back(Remembered(key, [&key = key, fd = file->program.get()] { return DescribeLibrary(key.first, fd); }));
+    texts.push_back(PrivateIn(key, *file));
   }
   std::erase(texts, "");
   if (texts.empty()) return;

@@ -15,6 +15,9 @@ namespace holdfast {
 // WasSearched of that table returns (entry_text.h).
 void AddUnseenAllocator(const LoadedFiles& files, bool searched, Profile* profile);
 
+// Reads what that function will need from a file, before children are forked that call it.
+void ReadAllocatorAhead(const LoadedFiles::Key& key, const LoadedFile& file, bool is_executable);
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_REPORT_BUILDER_UNSEEN_ALLOCATOR_H_

@@ -52,10 +52,13 @@ class ExporterLife : public Profiled {
     }
     // The exporter's calls of these kinds during `work`, one a line; nothing if it cannot be traced.
     template <typename Work>
-    std::optional<std::string> CallsDuring(const std::string& kinds, Work work) const {
+    std::optional<std::string> CallsDuring(const std::string& kinds, Work work, bool of_children = false) const {
       const std::string trace = test_.folder() + "/trace";
       const pid_t traced = exporter();
-      Running strace({.argv = {"strace", "-y", "-o", trace, "-e", "trace=" + kinds, "-p", std::to_string(traced)}});
+      std::vector<std::string> argv = {
+          "strace", "-y", "-o", trace, "-e", "trace=" + kinds, "-p", std::to_string(traced)};
+      if (of_children) argv.emplace_back("-f");
+      Running strace({.argv = argv});
       const auto is_traced = [&] { return StatusKib(traced, "TracerPid") == strace.pid(); };
       if (!Eventually([&] { return is_traced() || kill(strace.pid(), 0) != 0; }, 10) || !is_traced())
         return std::nullopt;
@@ -186,6 +189,27 @@ TEST_F(ExporterLife, AnotherProcessOfAProgramCostsItNoLookAtTheSameFiles) {
   EXPECT_GE(LinesWith(*calls, "\"holdfast."), 3u);
   EXPECT_EQ(LinesWith(*calls, "map_files"), 0u) << *calls;
   EXPECT_EQ(LinesWith(*calls, "\"/proc/self\""), 0u) << *calls;
+  served.End();
+  EXPECT_TRUE(Settled());
+}
+
+// Each is read by a child with that user's rights, which would look up all names of libc anew.
+TEST_F(ExporterLife, ChildrenForAnotherUsersProcessesReadNoSystemFileAgain) {
+  if (!IsRoot()) GTEST_SKIP() << "needs root";
+  Served served(*this);
+  Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);
+  command.argv.insert(command.argv.begin(), {"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"});
+  command.input = "line\n";
+  const auto run = [&] {
+    EXPECT_TRUE(Execute(command).exited(0));
+    EXPECT_TRUE(Eventually([&] { return Tables().size() == 1; }));  // root's
+  };
+  run();
+  const auto calls = served.CallsDuring("pread64,setresuid", run, true);
+  if (!calls.has_value()) GTEST_SKIP() << "needs strace, and the right to trace";
+  EXPECT_GE(LinesWith(*calls, "setresuid(65534"), 1u) << *calls;
+  EXPECT_GE(LinesWith(*calls, "pread64("), 1u) << *calls;
+  EXPECT_EQ(LinesWith(*calls, "libc.so.6>"), 0u) << *calls;
   served.End();
   EXPECT_TRUE(Settled());
 }

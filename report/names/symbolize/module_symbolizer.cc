@@ -213,6 +213,10 @@ std::unique_ptr<ModuleSymbolizer::Module> ModuleSymbolizer::NewModule(std::uniqu
   return module;
 }
 
+bool ModuleSymbolizer::Knows(const struct stat& file, std::string_view build_id) const {
+  return by_key_.contains(FileKeyOf(file, build_id));
+}
+
 ModuleSymbolizer::Module* ModuleSymbolizer::Known(const std::string& key) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return nullptr;

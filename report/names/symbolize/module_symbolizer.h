@@ -14,6 +14,8 @@
 #ifndef HOLDFAST_REPORT_NAMES_SYMBOLIZE_MODULE_SYMBOLIZER_H_
 #define HOLDFAST_REPORT_NAMES_SYMBOLIZE_MODULE_SYMBOLIZER_H_
 
+#include <sys/stat.h>
+
 #include <list>
 #include <memory>
 #include <optional>
@@ -115,6 +117,9 @@ class ModuleSymbolizer {
   // Makes Find prefer the files that this process holds open; null: none. `process` must stay valid until the next
   // call.
   void UseFilesOf(const LoadedFiles* process) { process_ = process; }
+
+  // Whether Find returns the module of this file from memory.
+  bool Knows(const struct stat& file, std::string_view build_id) const;
 
   // Returns the module of the last Find, to keep it beyond the next call.
   std::shared_ptr<Module> Latest() const { return entries_.front().module; }
