@@ -4,6 +4,9 @@
 #include <elf.h>
 #include <link.h>
 
+#include <cstddef>
+#include <cstring>
+
 #include "sampler/capture/raw_memory.h"
 #include "sampler/contract/build_id.h"
 #include "sampler/contract/syscalls.h"
@@ -45,6 +48,20 @@ AddressRange ReadableAround(uintptr_t tables, AddressRange within) {
   return readable;
 }
 
+// Where the header at `tables` says that the unwind entries are, in the form that linkers write; otherwise 0. Tools that move the
+// header leave them, and segments of 64 KiB pages do not touch.
+uintptr_t EntriesOf(uintptr_t tables, AddressRange readable) {
+  struct {
+    uint8_t version, form[3];
+    int32_t distance;
+  } header;
+  constexpr uint8_t kRelative4 = 0x1b;  // DW_EH_PE_pcrel | DW_EH_PE_sdata4
+  if (!readable.Contains(tables) || readable.end - tables < sizeof header) return 0;
+  memcpy(&header, reinterpret_cast<const void*>(tables), sizeof header);
+  if (header.version != 1 || header.form[0] != kRelative4) return 0;
+  return tables + offsetof(decltype(header), distance) + static_cast<uintptr_t>(intptr_t{header.distance});
+}
+
 // Whether notes outside of memory known to be readable can be read.
 bool NotesReadable(uintptr_t start, uintptr_t end) {
   constexpr uintptr_t kMaxNotes = 16 * kPageBytes;
@@ -80,6 +97,12 @@ ModuleImage ReadModuleImage(const dl_find_object& found, HeaderSearch search) {
     if (!IsReadable(header)) continue;
     if (mapped.Contains(tables)) image.readable = Joined(headers, image.bias, mapped);
     if (mapped.Contains(reinterpret_cast<uintptr_t>(found.dlfo_link_map->l_ld)))
+      image.elsewhere = Joined(headers, image.bias, mapped);
+  }
+  const uintptr_t entries = EntriesOf(tables, image.readable);
+  for (const Elf64_Phdr& header : headers) {
+    const AddressRange mapped = Mapped(header, image.bias);
+    if (IsReadable(header) && mapped.Contains(entries) && !image.readable.Contains(entries))
       image.elsewhere = Joined(headers, image.bias, mapped);
   }
   const uintptr_t first_page = PageOf(reinterpret_cast<uintptr_t>(headers.first));
