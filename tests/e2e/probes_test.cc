@@ -210,7 +210,11 @@ TEST_F(Probes, HaveNotesThatEveryTracerReads) {
     forms.insert(probe.name + " " + probe.arguments);
   }
   // Of samples, in the registers of a call: the contract's first reader knows no others.
-  EXPECT_TRUE(forms.contains("alloc 8@%rdi 8@%rsi 8@%rdx") && forms.contains("free 8@%rdi"));
+  if (forms.contains("free 8@x0")) {
+    EXPECT_TRUE(forms.contains("alloc 8@x0 8@x1 8@x2"));
+  } else {
+    EXPECT_TRUE(forms.contains("alloc 8@%rdi 8@%rsi 8@%rdx") && forms.contains("free 8@%rdi"));
+  }
   EXPECT_THAT(names, ::testing::ElementsAre("alloc", "free"));
   const RunResult readelf = Execute({.argv = {"readelf", "-n", Library()}});
   EXPECT_THAT(readelf.out, ::testing::HasSubstr("Provider: otel_memory"));
