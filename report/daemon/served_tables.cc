@@ -76,7 +76,7 @@ ServedTables::ServedTables(const ExporterOptions& options, FileDescriptor folder
 
 bool ServedTables::ParentLives() const { return parent_.valid() && !HasProcessEnded(parent_); }
 
-bool ServedTables::MayHaveWork() const { return !served_.empty() || !became_others_.empty() || ParentLives(); }
+bool ServedTables::MayHaveWork() const { return !empty() || !became_others_.empty() || ParentLives(); }
 
 void ServedTables::WatchLock(const std::string& path) {
   lock_watch_ = events_.valid() ? inotify_add_watch(events_.get(), path.c_str(), IN_ATTRIB) : -1;
@@ -155,7 +155,10 @@ void ServedTables::Find(const OutputFolder* output, TableLook look) {
   });
   std::set<std::string> there;
   users_.ForEach([&](uid_t user) {
-    if (any_small) small.merge(ShowSmallTables(folder_, user, small_are_due ? small_ : std::set<std::string>()));
+    if (any_small) {
+      const std::string ours = absl::StrCat(own_hash_, kTableSuffix, kSmallSuffix);
+      small.merge(ShowSmallTables(folder_, user, small_are_due ? small_ : std::set<std::string>(), ours.c_str()));
+    }
     // Another user's tables are listed after the mark is locked: later ones are announced.
     const auto names = look == TableLook::kAll ? ListTableNames(folder_, kTableSuffix, user)
                                                : TableNamesOf(user, user == geteuid() ? all : NamesOfOurs(folder_));
@@ -180,6 +183,7 @@ void ServedTables::Find(const OutputFolder* output, TableLook look) {
       Add(*std::move(table), user);
     }
   });
+  if (look == TableLook::kAll) has_small_ = !small.empty();
   if (small_are_due) {
     small_ = std::move(small);
     small_ns_ = NowNs();

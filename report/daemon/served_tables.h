@@ -137,7 +137,8 @@ class ServedTables {
 
   ServedUsers& users() { return users_; }
   const FileDescriptor& folder() const { return folder_; }
-  bool empty() const { return served_.empty(); }
+  // Whether there is no table, and none of a small process that may soon have to be served.
+  bool empty() const { return served_.empty() && !has_small_; }
   const std::vector<std::unique_ptr<ServedTable>>& all() const { return served_; }
 
  private:
@@ -176,6 +177,7 @@ class ServedTables {
   std::vector<FileDescriptor> became_others_;
   std::set<std::string> small_;  // tables of small processes (ShowSmallTables) at a look at that time
   int64_t small_ns_ = 0;
+  bool has_small_ = false;
   std::set<std::string> known_;  // existing tables that were examined: served, finished, or of another folder
 };
 

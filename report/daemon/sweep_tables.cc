@@ -129,8 +129,9 @@ int SweepOldTables(const std::string& path) {
     removed += unlinkat(tables->get(), name.c_str(), 0) == 0;
   }
   LimitWaiting(*tables, {});
-  for (const char* suffix : {".new", ".lock"}) {
+  for (const char* suffix : {".new", kSmallSuffix, ".lock"}) {
     for (const std::string& name : ListTableNames(*tables, suffix)) {
+      if (suffix == kSmallSuffix && TableFile::Open(*tables, name).ok()) continue;  // of a process that lives
       // Root's file with another number is a mark (sampler/table/table_owner.h); only its exporter knows whether it is
       // needed.
       if (geteuid() == 0 && absl::EndsWith(name, ".lock") &&

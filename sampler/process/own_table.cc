@@ -60,13 +60,12 @@ SharedTable* MakeTableNow() {
     sampled_filter.sure.store(counters, std::memory_order_release);
   }
   SharedTable* made = nullptr;
-  const bool hidden = BeginsHidden();
   NoTable why;
   why.reason = nullptr;
   if (sampled_filter.counters.load(std::memory_order_relaxed) != nullptr) {
     process.out_id =
         given_out_id.known() ? given_out_id : OutFolderId(process.options.out, process.exporter[0] != '\0');
-    made = MakeTable(process.options, table_address, table_bytes, process.forked, hidden, process.out_id,
+    made = MakeTable(process.options, table_address, table_bytes, process.forked, BeginsHidden(), process.out_id,
                      &process.location, &why);
   }
   if (made == nullptr || !MakeSpecialStacks(made)) {
@@ -78,14 +77,14 @@ SharedTable* MakeTableNow() {
   }
   table_address = made;
   table_bytes = made->header()->cap_bytes;
-  NoteHidden(hidden);
+  NoteHidden(process.location.hidden);
   // Published before the exporter is started: that takes a millisecond or two, and on a busy machine many more, in
   // which other threads record already. This thread records its own sample only afterwards.
   current_table.store(made);
   NoteCpu(made);
   MoveBeforeTable(made);
   BeginBeat();
-  if (!hidden) {
+  if (!process.location.hidden) {
     // Before the look at the lock: an exporter that starts after that look finds the table by itself.
     AnnounceTable(process.location.folder, process.options.out, process.out_id);
     StartExporter();

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include "sampler/capture/little_stack.h"
 #include "sampler/contract/clock.h"
 #include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
@@ -16,7 +17,8 @@ constinit std::atomic<bool> table_is_hidden{false};
 namespace {
 
 constinit std::atomic<uint64_t> mapped_bytes{0};
-constinit std::atomic<bool> is_dropped{false};
+constinit std::atomic<bool> is_dropped{false}, is_being_shown{false};
+constexpr int kSleeps = 1000;  // while another thread shows it: 100 ms or so
 
 TextBuffer<sizeof TableLocation::path> HiddenPath() {
   TextBuffer<sizeof TableLocation::path> path;
@@ -24,13 +26,17 @@ TextBuffer<sizeof TableLocation::path> HiddenPath() {
   return path;
 }
 
-bool IsSmall(SharedTable* table) {
-  if (MonotonicNs() - table->header()->start_monotonic_ns >= kSmallForNs) return false;
-  // What other threads have allocated since their last samples is missing.
-  uint64_t bytes = mapped_bytes.load(std::memory_order_relaxed) +
-                   static_cast<uint64_t>(thread_state.heap_gap - thread_state.heap_countdown);
-  for (const CounterShard& shard : table->header()->counters)
-    bytes += shard.alloc_bytes.load(std::memory_order_relaxed);
+bool IsSmall(SharedTable* table, int64_t now_ns) {
+  const TableHeader& head = *table->header();
+  if (now_ns - head.start_monotonic_ns >= kSmallForNs || head.snapshot_request.load(std::memory_order_relaxed) != 0)
+    return false;
+  const ThreadState& thread = thread_state;
+  uint64_t bytes =
+      mapped_bytes.load(std::memory_order_relaxed) + static_cast<uint64_t>(thread.heap_gap - thread.heap_countdown);
+  // What each other thread has allocated since its last sample is not known: half an interval if it ended, on average.
+  const uint32_t threads = process.threads.load(std::memory_order_relaxed);
+  if (threads > 1) bytes += (threads - 1) * process.options.heap_interval;
+  for (const CounterShard& shard : head.counters) bytes += shard.alloc_bytes.load(std::memory_order_relaxed);
   return bytes < process.options.skip_small_bytes;
 }
 
@@ -47,27 +53,39 @@ bool BeginsHidden() {
 void NoteHidden(bool hidden) {
   mapped_bytes.store(0, std::memory_order_relaxed);
   is_dropped.store(false, std::memory_order_relaxed);
+  is_being_shown.store(false, std::memory_order_relaxed);
   table_is_hidden.store(hidden, std::memory_order_release);
 }
 
 void CountMappedBytes(uint64_t bytes) { mapped_bytes.fetch_add(bytes, std::memory_order_relaxed); }
 
 void ShowTable() {
-  if (!TableIsHidden() || no_system_calls.load(std::memory_order_relaxed)) return;
+  const auto await_shown = [] {
+    if (is_being_shown.load(std::memory_order_acquire))
+      AwaitBounded(kSleeps, [] { return !is_being_shown.load(std::memory_order_acquire); });
+  };
+  if (!TableIsHidden()) return await_shown();
+  // A later sample on a larger stack shows it.
+  if (no_system_calls.load(std::memory_order_relaxed) || LittleStackLeft(kStackForCapture) || InBorrowedMemory())
+    return;
   const SignalsBlocked blocked;
-  if (!table_is_hidden.exchange(false, std::memory_order_acq_rel)) return;
-  // An exporter may have done it.
-  RawSyscall(SYS_renameat, AT_FDCWD, HiddenPath().text(), AT_FDCWD, process.location.path);
-  AnnounceTable(process.location.folder, process.options.out, process.out_id);
-  StartExporter();
+  if (is_being_shown.exchange(true, std::memory_order_acq_rel)) return await_shown();
+  if (table_is_hidden.exchange(false, std::memory_order_acq_rel)) {
+    // An exporter may have done it.
+    RawSyscall(SYS_renameat, AT_FDCWD, HiddenPath().text(), AT_FDCWD, process.location.path);
+    AnnounceTable(process.location.folder, process.options.out, process.out_id);
+    StartExporter();
+  }
+  is_being_shown.store(false, std::memory_order_release);
 }
 
 void ShowTableIfDue(SharedTable* table) {
-  if (!no_clock.load(std::memory_order_relaxed) && !IsSmall(table)) ShowTable();
+  if (!no_clock.load(std::memory_order_relaxed) && !IsSmall(table, MonotonicNs())) ShowTable();
 }
 
 bool DropTableIfSmall(SharedTable* table) {
-  if (TableIsHidden() && IsSmall(table) && !SyscallFailed(RawSyscall(SYS_unlinkat, AT_FDCWD, HiddenPath().text(), 0))) {
+  if (TableIsHidden() && IsSmall(table, KernelNs()) &&
+      !SyscallFailed(RawSyscall(SYS_unlinkat, AT_FDCWD, HiddenPath().text(), 0))) {
     is_dropped.store(true, std::memory_order_relaxed);
     table_is_hidden.store(false, std::memory_order_release);
   }

@@ -19,7 +19,7 @@ extern HOLDFAST_HIDDEN std::atomic<bool> table_is_hidden;
 
 inline bool TableIsHidden() { return table_is_hidden.load(std::memory_order_acquire); }
 
-// Whether the table of this process is to be made hidden.
+// Whether the table of this process is to be made hidden, if an exporter serves its folder: that one will show it.
 bool BeginsHidden();
 // After it was made. Called by the thread that made it.
 void NoteHidden(bool hidden);

@@ -82,6 +82,9 @@ class HashIndex {
     }
   }
 
+  // Makes the second generation, for a process that can map nothing later.
+  void Prepare(SharedTable* table) { MakeGeneration(table, 1); }
+
   // Generations that are searched for an absent record.
   int generations_in_use() const { return newest_.load() - oldest_.load() + 1; }
 

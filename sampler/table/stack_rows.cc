@@ -19,6 +19,8 @@ constinit std::atomic<uint32_t> times_forgotten{0};
 
 }  // namespace
 
+void PrepareRows(SharedTable* table) { rows_by_key.Prepare(table); }
+
 void ForgetRows() {
   times_forgotten.fetch_add(1, std::memory_order_relaxed);
   rows_by_key.Forget();

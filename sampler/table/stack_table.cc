@@ -112,6 +112,12 @@ struct Leaf : PieceOf<Stack> {
 
 }  // namespace
 
+void PrepareStacks(SharedTable* table) {
+  stacks_by_hash.Prepare(table);
+  nodes_by_hash.Prepare(table);
+  PrepareRows(table);
+}
+
 void ForgetStacks() {
   stacks_by_hash.Forget();
   nodes_by_hash.Forget();

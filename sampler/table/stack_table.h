@@ -41,6 +41,8 @@ inline uint64_t HashFrame(uint64_t outer, TaggedPc frame) {
 
 // For a child of fork, after its parent had a table and before it has its own.
 void ForgetStacks();
+// Before a filter forbids system calls: makes room in the indexes for some thousand stacks.
+void PrepareStacks(SharedTable* table);
 
 // A stack that is kept from its outermost frame on, so that the next one with the same outer frames neither hashes them
 // nor searches their nodes. Its memory may be zeros at first.

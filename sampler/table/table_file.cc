@@ -346,6 +346,7 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
     image = static_cast<uint64_t>(Now(CLOCK_MONOTONIC)) * 0x9e3779b97f4a7c15;
   }
   const uint64_t start_ticks = StartTicks();
+  hidden = hidden && ExporterServes(folder, options.out, out_id);
   TextBuffer<128> name;
   name.Add(kTablePrefix).AddNumber(uid).Add(".").AddNumber(static_cast<uint64_t>(RawSyscall(SYS_getpid)));
   name.Add(".").AddNumber(start_ticks).Add(".").AddHex16(image).Add(".").AddHex16(OutHash(options.out));
@@ -407,6 +408,7 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
         path.Add(folder).Add("/").Add(name.text());
         CopyText(location->folder, sizeof location->folder, folder);
         CopyText(location->path, sizeof location->path, path.text());
+        location->hidden = hidden;
       } else {
         RawSyscall(SYS_munmap, mapped, mapped_bytes);
       }

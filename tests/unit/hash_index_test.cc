@@ -108,6 +108,16 @@ TEST(HashIndex, AMissingHashIsSearchedInOneGeneration) {
   EXPECT_EQ(records.index().generations_in_use(), 1);
 }
 
+// Behind a seccomp filter nothing can be mapped.
+TEST(HashIndex, PreparedItHasRoomForThousandsWithoutSystemCalls) {
+  SharedTable* table = UseAnonymousTable(64 << 20);
+  Records records(table);
+  records.index().Prepare(table);
+  no_system_calls.store(true);
+  for (const uint64_t hash : Hashes(3'000)) EXPECT_NE(records.FindOrAdd(hash), 0u);
+  no_system_calls.store(false);
+}
+
 TEST(HashIndex, AFailedInsertionLeavesNothing) {
   SharedTable* table = UseAnonymousTable();
   Records records(table);

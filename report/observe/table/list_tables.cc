@@ -46,9 +46,10 @@ std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char
   return names;
 }
 
-std::set<std::string> ShowSmallTables(const FileDescriptor& folder, uid_t user, const std::set<std::string>& due) {
+std::set<std::string> ShowSmallTables(const FileDescriptor& folder, uid_t user, const std::set<std::string>& due,
+                                      const char* suffix) {
   std::set<std::string> others;
-  for (const std::string& name : ListTableNames(folder, kSmallSuffix, user)) {
+  for (const std::string& name : ListTableNames(folder, suffix, user)) {
     const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
     if (!table.ok()) continue;
     if (table->liveness() == Liveness::kDead || due.contains(name)) {
@@ -80,7 +81,8 @@ std::vector<uid_t> OtherUsersOfTables(const FileDescriptor& folder) {
   if (geteuid() != 0) return {};
   ForEachName(folder.get(), [&users](absl::string_view name) {
     uid_t user = 0;
-    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::EndsWith(name, kTableSuffix)) return;
+    const bool is_table = absl::EndsWith(name, kTableSuffix) || absl::EndsWith(name, kSmallSuffix);
+    if (!absl::ConsumePrefix(&name, kTablePrefix) || !is_table) return;
     if (absl::SimpleAtoi(name.substr(0, name.find('.')), &user) && user != 0) users.insert(user);
   });
   return {users.begin(), users.end()};

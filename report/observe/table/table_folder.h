@@ -156,8 +156,9 @@ std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char
                                         uid_t user = geteuid());
 // Gives the tables of small processes that have ended without removing them, or are in `due`, their final names
 // (sampler/process/small_process.h). Returns the names of the others.
+// `suffix`: of the names to look at.
 std::set<std::string> ShowSmallTables(const FileDescriptor& folder, uid_t user = geteuid(),
-                                      const std::set<std::string>& due = {});
+                                      const std::set<std::string>& due = {}, const char* suffix = kSmallSuffix);
 // Returns all names that begin like our files', whoever made them.
 std::vector<std::string> NamesOfOurs(const FileDescriptor& folder);
 // Lists readable tables. Returns none for an unreadable folder.
