@@ -23,7 +23,7 @@ struct ModuleImage {
   uint16_t segment_count = 0;
   const uint8_t* build_id = nullptr;
   uint16_t build_id_bytes = 0;
-  AddressRange readable;   // the mapped segments around the unwind tables, without a hole
+  AddressRange readable;  // the mapped segments around the unwind tables, without a hole
   AddressRange
       elsewhere;  // if that is not all: the segments around the entries, or around older ones: where the dynamic section is
 };

@@ -15,7 +15,7 @@ namespace holdfast {
 struct TableLocation {
   char folder[512];
   char path[640];  // of the table file, by its final name; empty = none
-  bool hidden;     // it has kSmallSuffix behind that name
+  bool hidden;     // the file's name still ends with kSmallSuffix
 };
 
 // Why there is no table, for the first folder that was tried.
@@ -27,8 +27,8 @@ struct NoTable {
 // Makes a new table in place, with a filled header, and renames the file to its final name. Null if no file can be
 // made; then `why` is filled: no folder in memory, no space, RLIMIT_FSIZE too low, out of descriptors. `reuse`: the
 // address of the parent's table in a forked child, which the new one replaces; else null. `reuse_bytes`: the size of
-// the parent's table; the program's memory follows. `hidden`: with kSmallSuffix, if an exporter
-// serves the folder.
+// the parent's table; the program's memory follows. `hidden`: the name gets kSmallSuffix if an
+// exporter serves the folder.
 SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reuse_bytes, bool forked, bool hidden,
                        FolderId out_id, TableLocation* location, NoTable* why);
 
