@@ -4,12 +4,10 @@
 #include <elf.h>
 #include <link.h>
 
-#include <cstddef>
-#include <cstring>
-
 #include "sampler/capture/raw_memory.h"
 #include "sampler/contract/build_id.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/unwind/unwind_bytes.h"
 
 namespace holdfast {
 namespace {
@@ -48,18 +46,15 @@ AddressRange ReadableAround(uintptr_t tables, AddressRange within) {
   return readable;
 }
 
-// Where the header at `tables` says that the unwind entries are, in the form that linkers write; otherwise 0. Tools that move the
-// header leave them, and segments of 64 KiB pages do not touch.
+// Where the header at `tables` says that the unwind entries are; 0: not known. Tools that move the header leave them, and
+// segments of 64 KiB pages do not touch.
 uintptr_t EntriesOf(uintptr_t tables, AddressRange readable) {
-  struct {
-    uint8_t version, form[3];
-    int32_t distance;
-  } header;
-  constexpr uint8_t kRelative4 = 0x1b;  // DW_EH_PE_pcrel | DW_EH_PE_sdata4
-  if (!readable.Contains(tables) || readable.end - tables < sizeof header) return 0;
-  memcpy(&header, reinterpret_cast<const void*>(tables), sizeof header);
-  if (header.version != 1 || header.form[0] != kRelative4) return 0;
-  return tables + offsetof(decltype(header), distance) + static_cast<uintptr_t>(intptr_t{header.distance});
+  if (!readable.Contains(tables)) return 0;
+  DwarfBytes header(tables, readable.end);
+  const uint8_t version = header.Byte(), encoding = header.Byte();
+  header.Skip(2);  // encodings of the search table
+  const uintptr_t entries = header.Pointer(encoding);
+  return version == 1 && !header.failed() ? entries : 0;
 }
 
 // Whether notes outside of memory known to be readable can be read.

@@ -24,8 +24,8 @@ struct ModuleImage {
   const uint8_t* build_id = nullptr;
   uint16_t build_id_bytes = 0;
   AddressRange readable;  // the mapped segments around the unwind tables, without a hole
-  AddressRange
-      elsewhere;  // if that is not all: the segments around the entries, or around older ones: where the dynamic section is
+  // If that is not all: the segments around the entries, or around older ones, where the dynamic section is.
+  AddressRange elsewhere;
 };
 
 // glibc's _dl_find_object describes a single segment of an object with holes; the image describes the whole object. A module

@@ -34,8 +34,7 @@ bool BeginAttached() {
   if (CurrentTable() == nullptr) {
     if (!EnterSlow(thread)) return false;
     Mute(thread);
-    SharedTable* made = GetTable();
-    AwaitTableMade();
+    SharedTable* made = FinishedTable();
     Unmute(thread);
     return made != nullptr;
   }

@@ -6,7 +6,6 @@
 #include "sampler/process/enter.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
-#include "sampler/process/small_process.h"
 #include "sampler/table/stack_table.h"
 
 namespace holdfast {
@@ -40,13 +39,10 @@ void MakeTableReady(uint32_t more_bytes) {
   ThreadState& thread = thread_state;
   if (!EnterSlow(thread)) return;
   Mute(thread);
-  if (SharedTable* made = GetTable(); made != nullptr && more_bytes != 0) {
+  if (SharedTable* made = FinishedTable(); made != nullptr && more_bytes != 0) {
     made->Back(more_bytes);
     PrepareStacks(made);
   }
-  // Another thread may still be starting the exporter.
-  AwaitTableMade();
-  ShowTable();
   Unmute(thread);
 }
 

@@ -15,15 +15,6 @@ namespace {
 
 constinit std::atomic<bool> gave_up_root{false};
 
-// With the thread muted: the table, once it is made to the end and has its final name.
-SharedTable* FinishedTable() {
-  SharedTable* made = GetTable();
-  // Another thread may still be starting the exporter.
-  AwaitTableMade();
-  ShowTable();
-  return made;
-}
-
 }  // namespace
 
 void BeforeNewNamespace() {

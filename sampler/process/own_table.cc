@@ -139,8 +139,11 @@ SharedTable* GetTable() {
   return LittleStackLeft(kStackForCapture) ? nullptr : MakeTableSlow();
 }
 
-void AwaitTableMade() {
+SharedTable* FinishedTable() {
+  SharedTable* made = GetTable();
   AwaitBounded(kSleeps, [] { return table_state.load(std::memory_order_acquire) != kBeingMade; });
+  ShowTable();
+  return made;
 }
 
 void UseOutFolderId(FolderId id) { given_out_id = id; }

@@ -20,8 +20,9 @@ namespace holdfast {
 SharedTable* GetTable();
 // The same, for a thread that is not muted yet.
 SharedTable* GetTableMuted(ThreadState& thread);
-// Waits, about 100 ms at most, for another thread that is making the table and starting the exporter.
-void AwaitTableMade();
+// The same, once the table has its final name (small_process.h) and its exporter is started, by another thread perhaps: waits
+// about 100 ms at most. The calling thread is muted.
+SharedTable* FinishedTable();
 // The id of the output folder, in a process that does not see the folder. Holds for this table and for those of children.
 void UseOutFolderId(FolderId id);
 // For a child of fork: lets it make its own table, in the place of its parent's.

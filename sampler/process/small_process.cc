@@ -12,12 +12,11 @@
 
 namespace holdfast {
 
-constinit std::atomic<bool> table_is_hidden{false};
+constinit std::atomic<TableName> table_name{TableName::kShown};
 
 namespace {
 
 constinit std::atomic<uint64_t> mapped_bytes{0};
-constinit std::atomic<bool> is_dropped{false}, is_being_shown{false};
 constexpr int kSleeps = 1000;  // while another thread shows it: 100 ms or so
 
 TextBuffer<sizeof TableLocation::path> HiddenPath() {
@@ -52,31 +51,28 @@ bool BeginsHidden() {
 
 void NoteHidden(bool hidden) {
   mapped_bytes.store(0, std::memory_order_relaxed);
-  is_dropped.store(false, std::memory_order_relaxed);
-  is_being_shown.store(false, std::memory_order_relaxed);
-  table_is_hidden.store(hidden, std::memory_order_release);
+  table_name.store(hidden ? TableName::kHidden : TableName::kShown, std::memory_order_release);
 }
 
 void CountMappedBytes(uint64_t bytes) { mapped_bytes.fetch_add(bytes, std::memory_order_relaxed); }
 
 void ShowTable() {
-  const auto await_shown = [] {
-    if (is_being_shown.load(std::memory_order_acquire))
-      AwaitBounded(kSleeps, [] { return !is_being_shown.load(std::memory_order_acquire); });
-  };
-  if (!TableIsHidden()) return await_shown();
-  // A later sample on a larger stack shows it.
-  if (no_system_calls.load(std::memory_order_relaxed) || LittleStackLeft(kStackForCapture) || InBorrowedMemory())
-    return;
-  const SignalsBlocked blocked;
-  if (is_being_shown.exchange(true, std::memory_order_acq_rel)) return await_shown();
-  if (table_is_hidden.exchange(false, std::memory_order_acq_rel)) {
-    // An exporter may have done it.
-    RawSyscall(SYS_renameat, AT_FDCWD, HiddenPath().text(), AT_FDCWD, process.location.path);
-    AnnounceTable(process.location.folder, process.options.out, process.out_id);
-    StartExporter();
+  TableName name = table_name.load(std::memory_order_acquire);
+  if (name == TableName::kHidden) {
+    // A later sample on a larger stack shows it.
+    if (no_system_calls.load(std::memory_order_relaxed) || LittleStackLeft(kStackForCapture) || InBorrowedMemory())
+      return;
+    const SignalsBlocked blocked;
+    if (table_name.compare_exchange_strong(name, TableName::kBeingShown, std::memory_order_acq_rel)) {
+      // An exporter may have done it.
+      RawSyscall(SYS_renameat, AT_FDCWD, HiddenPath().text(), AT_FDCWD, process.location.path);
+      AnnounceTable(process.location.folder, process.options.out, process.out_id);
+      StartExporter();
+      table_name.store(TableName::kShown, std::memory_order_release);
+    }
   }
-  is_being_shown.store(false, std::memory_order_release);
+  if (name == TableName::kBeingShown)  // by another thread
+    AwaitBounded(kSleeps, [] { return table_name.load(std::memory_order_acquire) != TableName::kBeingShown; });
 }
 
 void ShowTableIfDue(SharedTable* table) {
@@ -85,12 +81,10 @@ void ShowTableIfDue(SharedTable* table) {
 
 bool DropTableIfSmall(SharedTable* table) {
   if (TableIsHidden() && IsSmall(table, KernelNs()) &&
-      !SyscallFailed(RawSyscall(SYS_unlinkat, AT_FDCWD, HiddenPath().text(), 0))) {
-    is_dropped.store(true, std::memory_order_relaxed);
-    table_is_hidden.store(false, std::memory_order_release);
-  }
+      !SyscallFailed(RawSyscall(SYS_unlinkat, AT_FDCWD, HiddenPath().text(), 0)))
+    table_name.store(TableName::kDropped, std::memory_order_release);
   // Several functions may end one process: quick_exit, and _exit in one of its handlers.
-  if (is_dropped.load(std::memory_order_relaxed)) return true;
+  if (table_name.load(std::memory_order_acquire) == TableName::kDropped) return true;
   ShowTable();
   return false;
 }

@@ -15,9 +15,11 @@
 
 namespace holdfast {
 
-extern HOLDFAST_HIDDEN std::atomic<bool> table_is_hidden;
+//     kHidden ──► kBeingShown ──► kShown      kHidden ──► kDropped: the file is removed
+enum class TableName : uint8_t { kShown, kHidden, kBeingShown, kDropped };
+extern HOLDFAST_HIDDEN std::atomic<TableName> table_name;
 
-inline bool TableIsHidden() { return table_is_hidden.load(std::memory_order_acquire); }
+inline bool TableIsHidden() { return table_name.load(std::memory_order_acquire) == TableName::kHidden; }
 
 // Whether the table of this process is to be made hidden, if an exporter serves its folder: that one will show it.
 bool BeginsHidden();

@@ -5,8 +5,8 @@
 //                          the one before,     4,096 slots:   … │ 0x5c1f9d03 → record │ 0x5c3307ee → record │ …
 //
 // A slot is one word, the upper half of the hash and the record's offset. Its place is among the kWindow slots that
-// begin at the hash's highest bits. When all of these are in use, a generation of twice as many slots is made and
-// becomes the newest (if none can be had, the window grows to kLastWindow). Every later caller copies a part of the
+// begin at the hash's highest bits. When all of these are in use, a generation of twice as many slots (the second: of
+// eight times as many) is made and becomes the newest (if none can be had, the window grows to kLastWindow). Every later caller copies a part of the
 // older one, until the older one is no longer searched. So a look-up reads one cache line, however many records there
 // are.
 //

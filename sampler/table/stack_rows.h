@@ -44,6 +44,7 @@ void AddDouble(std::atomic<uint64_t>* sum, double value);
 
 // For a child of fork; called by ForgetStacks.
 void ForgetRows();
+// Called by PrepareStacks.
 void PrepareRows(SharedTable* table);
 
 }  // namespace holdfast

@@ -15,7 +15,7 @@ namespace holdfast {
 struct TableLocation {
   char folder[512];
   char path[640];  // of the table file, by its final name; empty = none
-  bool hidden;     // the file's name still ends with kSmallSuffix
+  bool hidden;     // made with kSmallSuffix after it
 };
 
 // Why there is no table, for the first folder that was tried.
