@@ -12,6 +12,7 @@
 #include "report/analysis/locks/waiting_list.h"
 #include "report/base/base_name.h"
 #include "report/names/dwarf/members.h"
+#include "report/profile/lock_record_limits.h"
 #include "report/profile/typed_records.h"
 
 namespace holdfast {
@@ -42,7 +43,7 @@ std::vector<LockInBlock> LocksInBlocks(const Profile& profile) {
   const WaitingList waiting = ReadWaitingList(profile);
   std::vector<LockInBlock> found;
   for (const LockList::Lock& lock : list.locks) {
-    if (!lock.is_in_block() || lock.block_offset < 0 || !lock.member.empty()) continue;
+    if (!lock.is_in_block() || lock.block_offset == kManyOffsets || !lock.member.empty()) continue;
     LockInBlock one{.number = lock.number,
                     .bytes = static_cast<uint64_t>(lock.block_bytes),
                     .offset = static_cast<uint64_t>(lock.block_offset)};

@@ -47,6 +47,7 @@ bool IsRootsAlone(const struct stat& file, std::filesystem::path path) {
 // Reads the symbols of system files before a child is forked, once for all children: each would need some 20 ms for them.
 // Nobody but root can have prepared these files, and the user can read them.
 void ReadSystemFiles(const LoadedFiles& files, std::string_view program, ModuleSymbolizer& symbolizer) {
+  const HeldFiles held(&symbolizer, &files);  // what was opened is read, whatever the path names by now
   for (const auto& [key, file] : files.all()) {
     const auto& [path, build_id] = key;
     struct stat info;

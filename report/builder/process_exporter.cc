@@ -29,20 +29,6 @@ constexpr uint64_t kMaxAccounted = 1 << 30;
 
 constexpr char kNamesLeftOut[] = "names left out: ";
 
-// Makes a symbolizer use the files of one process, during this object's lifetime.
-class HeldFiles {
- public:
-  HeldFiles(ModuleSymbolizer* symbolizer, const LoadedFiles* files) : symbolizer_(*symbolizer) {
-    symbolizer_.UseFilesOf(files);
-  }
-  HeldFiles(const HeldFiles&) = delete;
-  HeldFiles& operator=(const HeldFiles&) = delete;
-  ~HeldFiles() { symbolizer_.UseFilesOf(nullptr); }
-
- private:
-  ModuleSymbolizer& symbolizer_;
-};
-
 // Returns whether any heap block or mapping was freed between two snapshots. Both sums only grow.
 bool FreesAnything(const TableSnapshot& before, const TableSnapshot& after) {
   const auto freed = [](const TableSnapshot& snapshot) {

@@ -165,11 +165,10 @@ class Writer {
       const bool is_one_class =
           std::ranges::all_of(sum.members, [&](uint32_t member) { return ClassOf(member) == lock_class; });
       if (is_one_class) written.name = lock_class.name;
-      // Of an array: at no one offset.
       if (written.block_stack != 0 && std::ranges::any_of(sum.members, [&](uint32_t member) {
             return state_.waits.locks[member].block_offset != sum.all.block_offset;
           }))
-        written.block_offset = -1;
+        written.block_offset = kManyOffsets;
       if (sum.locks > 1) {
         written.locks = static_cast<int32_t>(sum.locks);
         written.hottest_ns = Signed(sum.hottest_ns);

@@ -140,11 +140,13 @@ bool ServedTables::IsOfAnotherFolder(const std::string& name) const {
 
 void ServedTables::Find(const OutputFolder* output, TableLook look) {
   const std::vector<std::string> all = NamesOfOurs(folder_);
-  const bool any_small = look == TableLook::kAll && std::any_of(all.begin(), all.end(), [](const std::string& name) {
-                           return absl::EndsWith(name, kSmallSuffix);
-                         });
-  const bool small_are_due = look == TableLook::kAll && NowNs() - small_ns_ >= kSmallForNs;
-  std::set<std::string> small;
+  const bool any_small = look == TableLook::kAll && AnySmall(all);
+  std::set<std::string> due;
+  std::map<std::string, int64_t> small;
+  const int64_t now_ns = NowNs();
+  for (const auto& [name, since_ns] : small_) {
+    if (now_ns - since_ns >= kSmallForNs) due.insert(name);
+  }
   users_.Look(folder_, all);
   if (geteuid() == 0 && output != nullptr && look == TableLook::kAll)
     users_.VouchForDescendants(folder_, RootsProcesses(), *output);
@@ -157,7 +159,10 @@ void ServedTables::Find(const OutputFolder* output, TableLook look) {
   users_.ForEach([&](uid_t user) {
     if (any_small) {
       const std::string ours = absl::StrCat(own_hash_, kTableSuffix, kSmallSuffix);
-      small.merge(ShowSmallTables(folder_, user, small_are_due ? small_ : std::set<std::string>(), ours.c_str()));
+      for (const std::string& name : ShowSmallTables(folder_, user, due, ours.c_str())) {
+        const auto known = small_.find(name);
+        small[name] = known != small_.end() ? known->second : now_ns;
+      }
     }
     // Another user's tables are listed after the mark is locked: later ones are announced.
     const auto names = look == TableLook::kAll ? ListTableNames(folder_, kTableSuffix, user)
@@ -183,11 +188,7 @@ void ServedTables::Find(const OutputFolder* output, TableLook look) {
       Add(*std::move(table), user);
     }
   });
-  if (look == TableLook::kAll) has_small_ = !small.empty();
-  if (small_are_due) {
-    small_ = std::move(small);
-    small_ns_ = NowNs();
-  }
+  if (look == TableLook::kAll) small_ = std::move(small);
   if (look == TableLook::kAnnounced) there.insert(known_.begin(), known_.end());
   known_ = std::move(there);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -138,7 +139,7 @@ class ServedTables {
   ServedUsers& users() { return users_; }
   const FileDescriptor& folder() const { return folder_; }
   // Whether there is no table, and none of a small process that may soon have to be served.
-  bool empty() const { return served_.empty() && !has_small_; }
+  bool empty() const { return served_.empty() && small_.empty(); }
   const std::vector<std::unique_ptr<ServedTable>>& all() const { return served_; }
 
  private:
@@ -175,10 +176,8 @@ class ServedTables {
   const std::string own_prefix_, own_hash_;
   std::vector<std::unique_ptr<ServedTable>> served_;
   std::vector<FileDescriptor> became_others_;
-  std::set<std::string> small_;  // tables of small processes (ShowSmallTables) at a look at that time
-  int64_t small_ns_ = 0;
-  bool has_small_ = false;
-  std::set<std::string> known_;  // existing tables that were examined: served, finished, or of another folder
+  std::map<std::string, int64_t> small_;  // tables of small processes (ShowSmallTables), and when they were first seen
+  std::set<std::string> known_;           // existing tables that were examined: served, finished, or of another folder
 };
 
 }  // namespace holdfast

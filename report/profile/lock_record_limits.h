@@ -4,6 +4,7 @@
 #define HOLDFAST_REPORT_PROFILE_LOCK_RECORD_LIMITS_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "sampler/contract/layout.h"
 
@@ -15,6 +16,8 @@ inline constexpr size_t kMaxPairsWritten = 256;
 inline constexpr size_t kMaxSumsWritten = 64;
 // Locks without a holder, if there are others: idle threads wait for condition variables all day.
 inline constexpr size_t kMaxUnheldWritten = 16;
+// The offset in a block of a sum of locks at several offsets.
+inline constexpr int64_t kManyOffsets = -1;
 inline bool HasNoHolder(WaitKind kind) {
   return kind == WaitKind::kCondition || kind == WaitKind::kSemaphore || kind == WaitKind::kBarrier ||
          kind == WaitKind::kOnce;

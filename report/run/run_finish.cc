@@ -60,9 +60,7 @@ std::vector<TableLeft> TablesOf(const FinishedRun& run, Liveness liveness) {
 // Small processes that were killed have left their tables hidden (--skip-small).
 void ShowKilled(const FinishedRun& run) {
   const absl::StatusOr<FileDescriptor> folder = OpenFolder(run.tables);
-  const auto is_small = [](const std::string& name) { return name.ends_with(kSmallSuffix); };
-  if (!folder.ok()) return;
-  if (const std::vector<std::string> all = NamesOfOurs(*folder); std::none_of(all.begin(), all.end(), is_small)) return;
+  if (!folder.ok() || !AnySmall(NamesOfOurs(*folder))) return;
   ShowSmallTables(*folder);
   for (const uid_t user : OtherUsersOfTables(*folder)) ShowSmallTables(*folder, user);
   AnnounceTable(run.tables.c_str(), run.out.c_str(), FolderIdOf(run.out));

@@ -44,7 +44,7 @@ constexpr TestedSystem kSystems[] = {
     {"Debian 12's musl-tools; Alpine 3.16, 3.17", "musl 1.2.3",
      "heap, locks of every kind, fork, child of a script; Alpine: scripts/systems musl; Debian's, with nothing else in "
      "the root: the tool for musl: run, exporter, top, locks, html, doctor, ls, dump, collect, serve, push",
-     "every commit; 2026-11-28; 2026-11-30"},
+     "every commit; 2026-11-28; 2026-12-01"},
     {"Alpine 3.13 to 3.15", "musl 1.2.2",
      "scripts/systems musl: heap, locks of every kind, child of a script, its own shell; profiles written from "
      "outside",

@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "report/base/value_units.h"
+#include "report/profile/lock_record_limits.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -95,7 +96,8 @@ std::string LockClassOf(const Profile& profile, const LockList& list, const Lock
   const std::string function = FunctionOf(profile, list.stacks[static_cast<size_t>(lock.block_stack)], plumbing);
   if (lock.is_in_frame()) return fmt::format("{} into frames of {}", lock.block_offset, function);
   if (!lock.member.empty()) return fmt::format("{} in blocks from {}", WithoutIndices(lock.member), function);
-  if (lock.block_offset < 0) return fmt::format("in blocks of {} from {}", FormatSize(lock.block_bytes), function);
+  if (lock.block_offset == kManyOffsets)
+    return fmt::format("in blocks of {} from {}", FormatSize(lock.block_bytes), function);
   return fmt::format("{} into blocks of {} from {}", lock.block_offset, FormatSize(lock.block_bytes), function);
 }
 
@@ -132,8 +134,7 @@ std::map<int, std::string> ArraysOf(const Profile& profile, const LockList& list
   }
   std::map<int, std::string> names;  // by lock
   for (const auto& [key, array] : arrays) {
-    // A sum of locks at many offsets has -1.
-    if (array.offsets.size() < kMinArray && !array.offsets.contains(-1)) continue;
+    if (array.offsets.size() < kMinArray && !array.offsets.contains(kManyOffsets)) continue;
     for (const int lock : array.locks) names[lock] = "in " + array.name;
   }
   return names;

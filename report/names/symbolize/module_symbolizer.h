@@ -161,6 +161,20 @@ class ModuleSymbolizer {
   size_t files_read_ = 0;
 };
 
+// Makes a symbolizer use the files of one process, during this object's lifetime.
+class HeldFiles {
+ public:
+  HeldFiles(ModuleSymbolizer* symbolizer, const LoadedFiles* files) : symbolizer_(*symbolizer) {
+    symbolizer_.UseFilesOf(files);
+  }
+  HeldFiles(const HeldFiles&) = delete;
+  HeldFiles& operator=(const HeldFiles&) = delete;
+  ~HeldFiles() { symbolizer_.UseFilesOf(nullptr); }
+
+ private:
+  ModuleSymbolizer& symbolizer_;
+};
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_REPORT_NAMES_SYMBOLIZE_MODULE_SYMBOLIZER_H_

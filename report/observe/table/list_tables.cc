@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <set>
@@ -44,6 +45,11 @@ std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char
     }
   });
   return names;
+}
+
+bool AnySmall(const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return absl::EndsWith(name, kSmallSuffix); });
 }
 
 std::set<std::string> ShowSmallTables(const FileDescriptor& folder, uid_t user, const std::set<std::string>& due,

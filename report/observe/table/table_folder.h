@@ -154,6 +154,8 @@ std::vector<std::string> DefaultTableFolders();
 // A program in a user namespace may have used its user id there in the name.
 std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix = kTableSuffix,
                                         uid_t user = geteuid());
+// Whether a table of a small process is among these names.
+bool AnySmall(const std::vector<std::string>& names);
 // Gives the tables of small processes that have ended without removing them, or are in `due`, their final names
 // (sampler/process/small_process.h). Returns the names of the others.
 // `suffix`: of the names to look at.
