@@ -160,10 +160,17 @@ bool IsDefinedEarlier(const char* name, const char* needed, const void* real) {
   return false;
 }
 
-// MADV_POPULATE_WRITE: fails where the page is read-only (EINVAL), and changes no byte.
+// MADV_POPULATE_READ or _WRITE: fails where the page may not be read, or written (EINVAL), and changes no byte. A filter or
+// an emulator may return 0 and do nothing; the kernel never returns 0 for a page that no process can have.
+static long Populate(uintptr_t page, int advice) {
+  const long result = RawSyscall(SYS_madvise, page, PageBytes(), advice);
+  const bool is_ignored =
+      !SyscallFailed(result) && !SyscallFailed(RawSyscall(SYS_madvise, kUnmappable, kPageBytes, advice));
+  return is_ignored ? -EINVAL : result;  // as before Linux 5.14
+}
 static long PopulateForWrites(uintptr_t page) {
   constexpr int kPopulateWrite = 23;
-  return RawSyscall(SYS_madvise, page, PageBytes(), kPopulateWrite);
+  return Populate(page, kPopulateWrite);
 }
 
 bool IsWritable(uintptr_t page) { return !SyscallFailed(PopulateForWrites(page)); }
@@ -186,7 +193,7 @@ static bool FutexWrites(uintptr_t word) {
 
 bool MayBeRead(uintptr_t page) {
   constexpr int kPopulateRead = 22;
-  return !SyscallFailed(RawSyscall(SYS_madvise, page, PageBytes(), kPopulateRead)) || FutexReads(page);
+  return !SyscallFailed(Populate(page, kPopulateRead)) || FutexReads(page);
 }
 
 bool StoreEntry(const ImportingObject& object, uintptr_t* entry, uintptr_t value) {

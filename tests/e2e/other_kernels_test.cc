@@ -2,6 +2,7 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "tests/support/profiled.h"
 
@@ -91,6 +92,16 @@ TEST_P(OtherKernels, NobodyElseHoldsOnToThePipesOfTheProgram) {
   const RunResult r = RunThere({"hard_processes", "pipe_end"});
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   EXPECT_EQ(r.out, "read 0\nchild 0\n");
+}
+
+// The library replaces entries in pages that the dynamic linker has made read-only.
+TEST_P(OtherKernels, CallsOfAnAllocatorByItsOwnNamesAreRecorded) {
+  const std::string program = "own_names_mimalloc_now";
+  if (!std::filesystem::exists(ProgramPath(program))) GTEST_SKIP() << "mimalloc is not installed";
+  const RunResult r = RunThere({program});
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_NE(r.out.find("found 1, as it is 1"), std::string::npos) << r.out;
+  EXPECT_EQ(NewestHeap().size(), 1u) << AllSummaries();
 }
 
 INSTANTIATE_TEST_SUITE_P(
