@@ -104,6 +104,12 @@ TEST(Instructions, OfArm64TellWhereABranchGetsItsAddress) {
   const Arm64Source method = SourceOfArm64Branch(Arm64({0xf9400001, 0xf9400821, 0xd61f0020}), 0x100c);
   EXPECT_EQ(method.slot, 0u);
   EXPECT_TRUE(method.by_pointer);
+  // adrp x1, 0x11000; ldr x1, [x1, #24]; mov x16, x1; br x16: with landing pads (-mbranch-protection)
+  const Arm64Source moved = SourceOfArm64Branch(Arm64({0x90000081, 0xf9400c21, 0xaa0103f0, 0xd61f0200}), 0x1010);
+  EXPECT_EQ(moved.slot, 0x11018u);
+  EXPECT_TRUE(moved.by_pointer);
+  // mov x16, x1; br x16
+  EXPECT_FALSE(SourceOfArm64Branch(Arm64({0xaa0103f0, 0xd61f0200}), 0x1008).by_pointer);
   // ldrb w0, [x1, w0, uxtw]; adr x1, .+12; add x0, x1, w0, sxtb #2; br x0
   const Arm64Source table = SourceOfArm64Branch(Arm64({0x38604820, 0x10000061, 0x8b208820, 0xd61f0000}), 0x1010);
   EXPECT_FALSE(table.by_pointer);

@@ -59,6 +59,7 @@ inline MachineInstruction DecodeArm64(std::string_view code, uint64_t address) {
 //
 //     adrp x16, 0x11000; ldr x17, [x16, #24]; add x16, x16, #24; br x17       slot 0x11018
 //     ldr x1, [x0]; ldr x1, [x1, #16]; br x1                                  by_pointer: a virtual function
+//     ldr x1, [x0]; ldr x1, [x1, #16]; mov x16, x1; br x16                    the same, with landing pads
 //     adr x1, …; add x0, x1, w0, sxtw #2; br x0                               neither: a switch table
 struct Arm64Source {
   uint64_t slot = 0;  // address of the word, such as an entry of the GOT; 0: unknown
@@ -76,6 +77,10 @@ inline Arm64Source SourceOfArm64Branch(std::string_view code, uint64_t end) {
     const uint32_t word = Arm64Word(code, code.size() - back);
     if (DecodeArm64(code.substr(code.size() - back), 0).flow != MachineInstruction::kNext) return source;
     if ((word & 31) != wanted) continue;
+    if (!source.by_pointer && (word & 0xffe0ffe0) == 0xaa0003e0) {  // mov x, x
+      wanted = word >> 16 & 31;
+      continue;
+    }
     if (!source.by_pointer && (word & 0xffc00000) == 0xf9400000) {  // ldr x, [x, #offset]
       source.by_pointer = true;
       wanted = word >> 5 & 31;
