@@ -80,7 +80,7 @@ TEST_P(ReplacedFiles, AProgramThatWasReplacedIsNamed) {
   EXPECT_EQ(Blocks("cache_session"), 200);
   const RunResult diff = RunTool({"diff", out()});
   EXPECT_THAT(diff.out, HasSubstr("cache_report"));
-  EXPECT_THAT(diff.out, Not(HasSubstr("!0x")));
+  EXPECT_THAT(diff.out, Not(HasSubstr("serv!0x")));
 }
 
 // Nothing of it can be opened any more when its last profile is written.
