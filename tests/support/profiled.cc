@@ -137,6 +137,7 @@ void Profiled::SetUp() {
   chmod(folder_.c_str(), 0755);
   // Where programs cannot start exporters (scripts/systems arm64-tests), one serves the test.
   if (getenv("HOLDFAST_TEST_COLLECT") == nullptr) return;
+  setenv("HOLDFAST_TEST_TABLES", tables_.c_str(), 1);  // those of other tests are theirs to collect
   std::filesystem::create_directory(out());
   exporter = std::make_unique<Running>(
       Command{.argv = {Tool(), "exporter", "--out", out(), "--tables", tables_, "--parent", std::to_string(getpid())}});
