@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -72,6 +73,20 @@ std::string ProgramForFileName(const std::string& program) {
     }
   }
   return name.empty() ? "program" : name;
+}
+
+std::string ProgramOfFileName(const std::string& name) {
+  std::string program;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const std::string digits = name.substr(i + 1, 2);
+    if (name[i] == '%' && digits.size() == 2 && std::ranges::all_of(digits, absl::ascii_isxdigit)) {
+      program += static_cast<char>(std::stoi(digits, nullptr, 16));
+      i += 2;
+    } else {
+      program += name[i];
+    }
+  }
+  return program;
 }
 
 std::vector<size_t> SnapshotsToRemove(const std::vector<int64_t>& times_ns, uint32_t keep) {

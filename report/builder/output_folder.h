@@ -44,6 +44,8 @@ std::optional<ProfileName> ParseProfileName(const std::string& name);
 // Returns the program's name with characters that are invalid in a file name ('/', control characters, a leading dot,
 // '%') as %XX.
 std::string ProgramForFileName(const std::string& program);
+// The inverse: the name for people. It may have control characters (Printable).
+std::string ProgramOfFileName(const std::string& name);
 
 // Returns which of the snapshots taken at `times_ns` (ascending) must be removed. keep: 0 = all; kKeepThinned = the
 // newest 60, then one an hour, then one a day, 100 in total; otherwise the newest `keep`.

@@ -104,7 +104,7 @@ std::vector<ProcessFiles> NewFiles(const FinishedRun& run, const std::vector<std
     const std::optional<ProfileName> name = ParseProfileName(text);
     if (!name || run.names_before.contains(text)) continue;
     ProcessFiles& process = processes[{name->pid, name->program}];
-    process.program = name->program;
+    process.program = ProgramOfFileName(name->program);
     process.pid = name->pid;
     ++process.snapshots[name->kind];
     const auto [newest, is_new] = process.newest.try_emplace(name->kind, *name);

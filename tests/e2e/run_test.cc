@@ -401,5 +401,16 @@ TEST_F(RunTest, ClosedStandardDescriptorsStayClosed) {
   EXPECT_EQ(listed(Launch::kExec), bare);
 }
 
+// The names of the files escape a blank and a percent sign.
+TEST_F(RunTest, AProgramIsNamedAsItIsAndItsFilesAsTheyAre) {
+  const std::string program = folder() + "/my 100% program";
+  fs::copy_file(ProgramPath("endings"), program);
+  const RunResult r =
+      RunTool({"run", "--heap-interval", "1", "--tables", tables(), "-o", out(), "--", program, "return"});
+  EXPECT_TRUE(r.exited(5)) << r.Describe();
+  EXPECT_THAT(r.err, HasSubstr("  my 100% program (pid "));
+  EXPECT_THAT(r.err, HasSubstr("    my%20100%25%20program."));
+}
+
 }  // namespace
 }  // namespace holdfast::testing

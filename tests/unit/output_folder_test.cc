@@ -70,6 +70,12 @@ TEST(ProfileNameTest, AProgramsNameBecomesAFileName) {
   EXPECT_EQ(ProgramForFileName(""), "program");
 }
 
+TEST(ProfileNameTest, AFileNameLeadsBackToTheProgram) {
+  for (const std::string program : {"redis-server", "../../etc/passwd", "a b\n\x1b[2J", ".hidden", "100%", "%41", "é"})
+    EXPECT_EQ(ProgramOfFileName(ProgramForFileName(program)), program);
+  for (const std::string other : {"50%", "%", "%4", "%zz", "%-1", "% 1"}) EXPECT_EQ(ProgramOfFileName(other), other);
+}
+
 TEST_F(OutputFolderTest, IsMadeWithItsParents) {
   EXPECT_TRUE(OutputFolder::Open(folder_.File("a/b/c")).ok());
   EXPECT_TRUE(std::filesystem::is_directory(folder_.File("a/b/c")));
