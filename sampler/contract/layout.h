@@ -27,7 +27,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 29;
+inline constexpr uint32_t kLayoutVersion = 30;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";

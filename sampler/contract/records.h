@@ -241,16 +241,15 @@ struct ModuleSegment {  // one executable PT_LOAD, page-aligned as it is mapped
   uint64_t file_offset;
 };
 
-// Live samples: a slot for each sampled block that is not yet freed. Level 0 has kLiveSlots0 slots and each further
-// level twice as many, in segments of at most kLiveSegmentSlots (192 KiB) that are made one by one. An address may only
-// occupy the kLiveWindow slots after its hash, in any level. So a look-up reads a fixed number of slots, a removal
-// leaves nothing in its slot, and neither ever waits.
+// Live samples: a slot for each sampled block that is not yet freed. Levels 0, 1 and 2 have one segment each, later levels
+// 2, 4, 8 … segments, which are made one by one. Level 0 is small because most processes have few live samples, and each
+// reader reads all its slots. An address may only occupy the kLiveWindow slots after its hash, in any level. So a look-up
+// reads a fixed number of slots, a removal leaves nothing in its slot, and neither ever waits.
 inline constexpr int kLiveLevels = 12;
-inline constexpr uint32_t kLiveSlots0 = 2048;
-inline constexpr uint32_t kLiveSegmentSlots = 8192;
 inline constexpr uint32_t kLiveWindow = 16;
-// Levels 0, 1, 2 have one segment each; later levels have 2, 4, 8 …
 inline constexpr uint32_t kLiveSegments = 2 + (1 << (kLiveLevels - 2)) - 1;
+// Slots of the segment with this index in TableHeader::live_segments.
+inline constexpr uint32_t LiveSlotsIn(uint32_t segment) { return segment == 0 ? 256 : segment == 1 ? 2048 : 8192; }
 
 struct LiveSample {
   uint64_t size : 48;    // requested bytes: no allocator has a larger block

@@ -17,9 +17,10 @@ inline constexpr uint64_t ShareOfTables(uint64_t space) { return space / 4 - spa
 // oldest beyond that, and so does a program that finds no room.
 inline constexpr uint64_t ShareOfWaitingTables(uint64_t share) { return share / 2; }
 
-// First pages of a table: the header, and room for the first few hundred stacks. With less room no table is made.
+// First pages of a table: the header, the first live samples and some hundred stacks. A process that lives for a moment
+// needs no more, and pays for each page. With less room no table is made.
 inline constexpr uint64_t kFirstTableBytes =
-    (sizeof(TableHeader) + kLargestPageBytes - 1) / kLargestPageBytes * kLargestPageBytes + 64 * 1024;
+    (sizeof(TableHeader) + 24 * 1024 + kLargestPageBytes - 1) / kLargestPageBytes * kLargestPageBytes;
 
 }  // namespace holdfast
 

@@ -19,8 +19,8 @@ struct LiveSegment {
 };
 
 constexpr int kFirstOfMany = 3;  // levels below have one segment each
-constexpr uint32_t SlotsInSegment(int level) { return level < kFirstOfMany ? kLiveSlots0 << level : kLiveSegmentSlots; }
-static_assert(SlotsInSegment(kFirstOfMany - 1) == kLiveSegmentSlots);
+constexpr uint32_t SlotsInSegment(int level) { return LiveSlotsIn(static_cast<uint32_t>(level)); }
+static_assert(SlotsInSegment(kFirstOfMany - 1) == SlotsInSegment(kFirstOfMany));
 
 uint64_t HashOf(uintptr_t address) {
   uint64_t x = address >> 4;

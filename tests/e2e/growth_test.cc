@@ -144,7 +144,7 @@ TEST_F(ScarceRoom, AMissingTableIsExplained) {
   const RunResult run = Execute(CommandFor(Launch::kRun, {"endings", "exit"}, {{"tables", room_}}));
   EXPECT_THAT(run.err, ::testing::HasSubstr("no table could be created: " + room_ + " is read-only")) << run.Describe();
   ASSERT_EQ(mount("", room_.c_str(), "", MS_REMOUNT, "size=64m"), 0);
-  WriteFile(room_ + "/rest", std::string(kRoom - (64 << 10), 'x'));
+  WriteFile(room_ + "/rest", std::string(kRoom - (32 << 10), 'x'));
   EXPECT_THAT(said(room_), reason(room_ + " is full"));
 }
 

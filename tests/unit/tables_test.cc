@@ -232,7 +232,7 @@ TEST(LiveTable, ChurnNeedsNoMoreSpaceThanItsLiveBlocks) {
     DropLive(TakeLive(table, i * 16));
     ASSERT_GE(InsertLive(table, (i + 1000) * 16, {.size = 1, .row = 1}), 0);
   }
-  EXPECT_LE(table->header()->used, used + 3 * 2 * kLiveSlots0 * (8 + sizeof(LiveSample)) / kUnit)
+  EXPECT_LE(table->header()->used, used + LiveSlotsIn(2) * (8 + sizeof(LiveSample)) / kUnit)
       << "at most one level more";
 }
 
@@ -240,8 +240,8 @@ TEST(LiveTable, FullTableRefuses) {
   SharedTable* table = UseAnonymousTable((sizeof(TableHeader) + 64 * 1024 + 4095) / 4096 * 4096);
   uintptr_t inserted = 0;
   while (inserted < 10'000 && InsertLive(table, (inserted + 1) * 16, {.size = 1, .row = 1}) >= 0) ++inserted;
-  EXPECT_GE(inserted, kLiveSlots0 / 4);
-  EXPECT_LE(inserted, kLiveSlots0);
+  EXPECT_GE(inserted, LiveSlotsIn(0) / 4);
+  EXPECT_LE(inserted, LiveSlotsIn(0));
 }
 
 TEST(LiveTable, BlocksOfOneThreadAreFreedByAnother) {

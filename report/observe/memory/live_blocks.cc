@@ -18,7 +18,7 @@ namespace {
 void AddSegments(const TableReader& reader, const TableHeader& head, std::vector<LiveBlock>* blocks) {
   const uint32_t intervals = std::min<uint32_t>(CounterValue(head.heap_interval_count), kIntervals);
   for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
-    const uint32_t slots = std::min(kLiveSlots0 << std::min(segment, 2u), kLiveSegmentSlots);
+    const uint32_t slots = LiveSlotsIn(segment);
     const Offset offset = CounterValue(head.live_segments[segment]);
     if (offset == 0) continue;
     std::vector<uint64_t> keys(slots), later(slots);

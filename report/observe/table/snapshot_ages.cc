@@ -40,7 +40,7 @@ void AgesReader::ReadAlive(const absl::flat_hash_map<Offset, uint32_t>& stack_of
   snapshot->ages_are_drawn = CounterValue(head.in_use.shadow) != 0;
   absl::flat_hash_map<std::tuple<uint32_t, int, int>, size_t> index;
   for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
-    const uint32_t slots = std::min(kLiveSlots0 << std::min(segment, 2u), kLiveSegmentSlots);
+    const uint32_t slots = LiveSlotsIn(segment);
     const auto* keys = RecordAt<std::atomic<uint64_t>>(bytes_, limit_, CounterValue(head.live_segments[segment]),
                                                        slots * (sizeof(uint64_t) + sizeof(LiveSample)));
     if (keys == nullptr) continue;

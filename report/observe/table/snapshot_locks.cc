@@ -97,7 +97,7 @@ class LockReader {
     for (LockInfo& lock : snapshot_.locks_known) locks.emplace_back(lock.address, &lock);
     std::sort(locks.begin(), locks.end());
     for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
-      const uint32_t slots = std::min(kLiveSlots0 << std::min(segment, 2u), kLiveSegmentSlots);
+      const uint32_t slots = LiveSlotsIn(segment);
       const auto* keys = At<std::atomic<uint64_t>>(CounterValue(head_.live_segments[segment]),
                                                    slots * (sizeof(uint64_t) + sizeof(LiveSample)));
       if (keys == nullptr) continue;
