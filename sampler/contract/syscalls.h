@@ -114,6 +114,9 @@ inline void* MapLazily(size_t bytes) {
   return reinterpret_cast<void*>(result);
 }
 
+// Call for sparse memory before its first use: where the kernel uses huge pages for everything, one word would take 2 MiB.
+inline void UseSmallPages(const void* start, size_t bytes) { RawSyscall(SYS_madvise, start, bytes, MADV_NOHUGEPAGE); }
+
 // Empties private anonymous pages, by hand if MADV_DONTNEED claims success without effect. No other thread uses them.
 // Only in a process that may make system calls.
 void EmptyPages(void* start, size_t bytes);

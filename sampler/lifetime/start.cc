@@ -15,9 +15,20 @@
 #include "sampler/record/cpu.h"
 #include "sampler/table/name_labels.h"
 
+// The linker's: the library's zero-initialized variables.
+extern "C" HOLDFAST_HIDDEN const char __bss_start[], _end[];
+
 namespace holdfast {
 
 namespace {
+
+// Most of them stay untouched.
+void UseSmallPagesForVariables() {
+  const uintptr_t page = PageBytes();
+  const uintptr_t start = (reinterpret_cast<uintptr_t>(__bss_start) + page - 1) & ~(page - 1);
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(_end) + page - 1) & ~(page - 1);
+  UseSmallPages(reinterpret_cast<const void*>(start), end - start);
+}
 
 // Out of the environment, which a program may write over: nginx does, with its title.
 template <size_t kCapacity>
@@ -72,6 +83,7 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
     no_clock.store(true, std::memory_order_relaxed);
     return false;
   }
+  UseSmallPagesForVariables();
   FindMappedClock(reinterpret_cast<const void*>(getauxval(AT_SYSINFO_EHDR)));
   SettleKinds();
   if (options.exporter) {

@@ -55,7 +55,10 @@ void MoveBeforeTable(SharedTable* made) {
 SharedTable* MakeTableNow() {
   if (sampled_filter.counters.load(std::memory_order_relaxed) == nullptr) {
     auto* counters = static_cast<uint8_t*>(MapLazily(kFilterBytes));
-    if (counters != nullptr) MarkAlwaysAsk(counters);
+    if (counters != nullptr) {
+      UseSmallPages(counters, kFilterBytes);
+      MarkAlwaysAsk(counters);
+    }
     sampled_filter.counters.store(counters, std::memory_order_release);
     sampled_filter.sure.store(counters, std::memory_order_release);
   }

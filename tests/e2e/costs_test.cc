@@ -71,13 +71,14 @@ class Costs : public Profiled {
     const size_t at = text.find(word);
     return at == std::string::npos ? -1 : std::atof(text.c_str() + at + word.size());
   }
-  // Returns the resident KiB of our mappings: the library, its .bss after it, the table, the filter.
-  static long OwnResidentKiB(pid_t pid) {
+  // Returns the resident KiB of our mappings: the library, its .bss after it, the table, the filter. `small`: adds up the KiB of those
+  // that never get huge pages.
+  static long OwnResidentKiB(pid_t pid, long* small = nullptr) {
     std::ifstream smaps("/proc/" + std::to_string(pid) + "/smaps");
     std::string line, range, name;
     bool ours = false, library_ended = false;
     unsigned long last_end = 0, start, end;
-    long total = 0, rss;
+    long total = 0, rss, size = 0;
     while (std::getline(smaps, line)) {
       char rights[8];
       if (std::sscanf(line.c_str(), "%lx-%lx %7s", &start, &end, rights) == 3) {
@@ -91,6 +92,9 @@ class Costs : public Profiled {
         last_end = end;
       } else if (ours && std::sscanf(line.c_str(), "Rss: %ld", &rss) == 1) {
         total += rss;
+      } else if (ours && std::sscanf(line.c_str(), "Size: %ld", &size) == 1) {
+      } else if (ours && small != nullptr && line.starts_with("VmFlags:") && line.find(" nh") != std::string::npos) {
+        *small += size;
       }
     }
     return total;
@@ -444,6 +448,18 @@ TEST_F(Costs, SampledBlocksKeepTheirUntouchedPages) {
   EXPECT_LT(NumberAfter(profiled.out, "calloc ") - NumberAfter(bare.out, "calloc "), 70 << 10)
       << "KiB; of ten blocks two at most";
   EXPECT_GE(NewestHeap().at(0).SumLeaf("main").at("alloc_objects"), 25) << "were they sampled?";
+}
+
+// Where the kernel uses them for everything (Debian's do), each would take 2 MiB for a few words.
+TEST_F(Costs, SparseMemoryOfTheLibraryGetsNoHugePages) {
+  if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) != 0) GTEST_SKIP() << "this kernel has no huge pages";
+  Running program(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}}));
+  ASSERT_TRUE(program.WaitForOutput("ready"));
+  long small = 0;
+  EXPECT_LT(OwnResidentKiB(program.pid(), &small), 2 << 10);
+  EXPECT_GE(small, (4 << 10) + (2 << 10)) << "KiB: the filter, and the zero-initialized variables";
+  program.CloseInput();
+  EXPECT_TRUE(program.Wait().exited(0));
 }
 
 // 100,000 stacks of depth 30, each with a row, and 3,000 threads.
