@@ -2,8 +2,10 @@
 #ifndef HOLDFAST_TESTS_SUPPORT_TRACER_H_
 #define HOLDFAST_TESTS_SUPPORT_TRACER_H_
 
+#include <elf.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 
@@ -26,9 +28,7 @@ class Tracer {
   // call. Returns the call's number; −1: over.
   long RunTo(const std::vector<long>& calls, const std::function<bool()>& is_over) const {
     while (!is_over() && GoOn(PTRACE_SYSCALL)) {
-      user_regs_struct registers;
-      ptrace(PTRACE_GETREGS, pid_, nullptr, &registers);
-      const auto call = static_cast<long>(registers.orig_rax);
+      const long call = Registers().call;
       if (std::count(calls.begin(), calls.end(), call) != 0) return call;
     }
     return -1;
@@ -55,18 +55,16 @@ class Tracer {
   // Lets the thread go on through its handler of this signal. Returns the handler's instructions and system calls, its return
   // included.
   Steps StepThroughHandler(int signal) const {
-    constexpr long kSyscall = 0x050f;  // the instruction
     Steps steps;
     int status = 0;
     if (!RunToSignal(signal)) return steps;
     ptrace(PTRACE_SINGLESTEP, pid_, nullptr, signal);
     while (waitpid(pid_, &status, __WALL) == pid_ && WIFSTOPPED(status)) {
-      user_regs_struct registers;
-      ptrace(PTRACE_GETREGS, pid_, nullptr, &registers);
-      const bool is_call = (ptrace(PTRACE_PEEKTEXT, pid_, registers.rip, nullptr) & 0xffff) == kSyscall;
+      const Selected registers = Registers();
+      const bool is_call = (ptrace(PTRACE_PEEKTEXT, pid_, registers.pc, nullptr) & kCallBits) == kCallCode;
       ++steps.instructions;
       steps.calls += is_call;
-      if (is_call && registers.rax == SYS_rt_sigreturn) break;
+      if (is_call && registers.next_call == SYS_rt_sigreturn) break;
       ptrace(PTRACE_SINGLESTEP, pid_, nullptr, nullptr);
     }
     return steps;
@@ -79,6 +77,26 @@ class Tracer {
   void Leave(int signal) const { ptrace(PTRACE_DETACH, pid_, nullptr, signal); }
 
  private:
+  struct Selected {
+    unsigned long pc;
+    long call;       // of the system call that it has stopped in
+    long next_call;  // if its next instruction is a system call
+  };
+#if defined(__x86_64__)
+  static constexpr long kCallBits = 0xffff, kCallCode = 0x050f;
+#else
+  static constexpr long kCallBits = 0xffffffff, kCallCode = 0xd4000001;
+#endif
+  Selected Registers() const {
+    user_regs_struct registers{};
+    iovec place = {&registers, sizeof registers};
+    ptrace(PTRACE_GETREGSET, pid_, NT_PRSTATUS, &place);
+#if defined(__x86_64__)
+    return {registers.rip, static_cast<long>(registers.orig_rax), static_cast<long>(registers.rax)};
+#else
+    return {registers.pc, static_cast<long>(registers.regs[8]), static_cast<long>(registers.regs[8])};
+#endif
+  }
   // False: it has ended.
   bool GoOn(__ptrace_request how) const {
     int status = 0;
