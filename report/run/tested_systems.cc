@@ -55,10 +55,12 @@ constexpr TestedSystem kSystems[] = {
      "2026-11-28"},
     {"arm64 in an emulated machine (qemu-system): Linux 6.1 with pages of 4 KiB, Linux 6.12 with pages of 16 KiB",
      "glibc 2.36",
-     "scripts/systems arm64-machine with 4 KiB, 58 of the end-to-end tests: 54 pass, 1 skips itself, 2 fail for what arm64 lacks, 1 below strace: deadlocks and waits (stuck), holders, "
-     "the exporter, snapshots, kernels that lack calls; by hand, also with 16 KiB: run, run --exec, preloaded alone, "
-     "as another user; exact sums of threads, fork, exec; SIGKILL, exit codes; ls, dump, doctor, memory, threads, "
-     "locks; attach refuses; with 4 KiB also html, leaks and Go's pprof",
+     "scripts/systems arm64-machine with 4 KiB, 70 of the end-to-end tests: 63 pass, 1 skips itself, 2 fail for what "
+     "is missing on arm64, 1 below strace, 1 by huge pages (mended since), 2 unknown why "
+     "(Memory.EveryKindIsInItsLineAndTheLinesAddUp, Memory.FreeMemoryOfGlibcIsWhatTrimmingReturns): deadlocks and "
+     "waits (stuck), holders, the exporter, snapshots, kernels that lack calls; by hand, also with 16 KiB: run, run "
+     "--exec, preloaded alone, as another user; exact sums of threads, fork, exec; SIGKILL, exit codes; ls, dump, "
+     "doctor, memory, threads, locks; attach refuses; with 4 KiB also html, leaks and Go's pprof",
      "2026-12-01"},
     {"arm64 under emulators: qemu-user; qemu-system with pages of 16 KiB (Linux 6.12) and of 4 KiB (6.1)", "glibc 2.36",
      "the library alone: heap, locks, threads, exceptions, signal handlers, fork, exec, SIGKILL; with 16 KiB not locks, exec, "
@@ -74,9 +76,11 @@ constexpr TestedSystem kSystems[] = {
      "scripts/systems arm64: heap, locks, exceptions, plugins, late threads; .deb, tree and the wheel in a venv; "
      "run, collect, top, tree, check, list, doctor; the tools of arm64 and x86-64 read each other's tables and "
      "profiles; by hand info, leaks, diff, html, locks. No stuck or holders, no exporter but one from outside: "
-     "processes seem to run the emulator. arm64-tests in parts: of 1,090 unit tests 1,053 pass, 17 skip "
-     "themselves, 20 cannot run; of 1,322 end-to-end tests 544 cannot run, 620 pass, 52 skip themselves, 57 fail, "
-     "49 have no result",
+     "processes seem to run the emulator. arm64-tests, in parts on a busy machine: of 1,091 unit tests 1,051 pass "
+     "(two of them only alone), 19 skip themselves, 21 cannot run; of 1,355 end-to-end tests 616 cannot run, 185 "
+     "pass, 41 skip themselves, 5 fail (two on a busy machine; unknown why: Exact.TinyBlocksOfEachAllocatorAreExact, "
+     "Costs.NoPathWithoutASampleWritesMemoryThatThreadsShare, "
+     "Profiled.UnderASmallStackLimitTheProfileIsThereAllTheSame), 508 were not run at this state",
      "2026-11-29; 2026-12-01"},
 };
 
