@@ -29,8 +29,9 @@ static pthread_mutex_t mutexes[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_RECURSIV
 extern void* _Znwm(size_t) __attribute__((weak));
 extern void _ZdlPv(void*) __attribute__((weak));
 
-static int IsOurs(const char* path) {
-  if (strstr(path, "/holdfast.") && strstr(path, ".table")) return 1;
+static int IsTable(const char* path) { return strstr(path, "/holdfast.") && strstr(path, ".table"); }
+
+static int IsLibrary(const char* path) {
   for (char** library = libraries; *library; ++library) {
     if (strstr(path, *library)) return 1;
   }
@@ -41,18 +42,18 @@ static void FindWatched(void) {
   FILE* maps = fopen("/proc/self/maps", "r");
   static char buffer[1 << 16], line[512];
   setvbuf(maps, buffer, _IOFBF, sizeof buffer);
-  int ours = 0;
+  int is_data = 0;
   uintptr_t last = 0;
   while (fgets(line, sizeof line, maps) && count < kMax) {
     uintptr_t start, end;
     char rights[8], path[256] = "";
     if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &start, &end, rights, path) < 3) continue;
     // .bss follows a library's data, without a name. The filter of frees is the one anonymous mapping of its size.
-    const int is_bss = ours && path[0] == 0 && start == last;
+    const int is_bss = is_data && path[0] == 0 && start == last && rights[1] == 'w';
     const int is_filter = path[0] == 0 && end - start == kFilterBytes;
-    ours = IsOurs(path) || is_bss;
+    is_data = IsLibrary(path) || is_bss;
     last = end;
-    if (rights[1] != 'w' || !(ours || is_filter)) continue;
+    if (rights[1] != 'w' || !(is_data || is_filter || IsTable(path))) continue;
     watched[count].start = start;
     watched[count].end = end;
     snprintf(watched[count].name, sizeof watched[count].name, "%s%s",
