@@ -2,6 +2,7 @@
 // and not thread-local read-only; then two threads at a time execute every path. A write raises SIGSEGV, which identifies it.
 //     unsampled_writes LIBRARY...       the libraries to watch, by a part of their paths
 #define _GNU_SOURCE
+#include <link.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,39 +30,46 @@ static pthread_mutex_t mutexes[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_RECURSIV
 extern void* _Znwm(size_t) __attribute__((weak));
 extern void _ZdlPv(void*) __attribute__((weak));
 
-static int IsTable(const char* path) { return strstr(path, "/holdfast.") && strstr(path, ".table"); }
+static void Add(uintptr_t start, uintptr_t end, const char* name) {
+  if (count == kMax) return;
+  watched[count].start = start;
+  watched[count].end = end;
+  snprintf(watched[count].name, sizeof watched[count].name, "%s", name);
+  ++count;
+}
 
-static int IsLibrary(const char* path) {
-  for (char** library = libraries; *library; ++library) {
-    if (strstr(path, *library)) return 1;
+// Variables, with those that are 0 at first, which /proc/self/maps shows without a name.
+static int AddVariables(struct dl_phdr_info* info, size_t size, void* unused) {
+  (void)size;
+  (void)unused;
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  int ours = 0;
+  for (char** library = libraries; *library; ++library) ours |= strstr(info->dlpi_name, *library) != NULL;
+  for (int i = 0; ours && i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)* part = &info->dlpi_phdr[i];
+    if (part->p_type != PT_LOAD || !(part->p_flags & PF_W)) continue;
+    const uintptr_t start = info->dlpi_addr + part->p_vaddr;
+    Add(start & ~(page - 1), (start + part->p_memsz + page - 1) & ~(page - 1), info->dlpi_name);
   }
   return 0;
 }
 
 static void FindWatched(void) {
+  dl_iterate_phdr(AddVariables, NULL);
+  const int libraries_found = count;
   FILE* maps = fopen("/proc/self/maps", "r");
   static char buffer[1 << 16], line[512];
   setvbuf(maps, buffer, _IOFBF, sizeof buffer);
-  int is_data = 0;
-  uintptr_t last = 0;
-  while (fgets(line, sizeof line, maps) && count < kMax) {
+  while (fgets(line, sizeof line, maps)) {
     uintptr_t start, end;
     char rights[8], path[256] = "";
-    if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &start, &end, rights, path) < 3) continue;
-    // .bss follows a library's data, without a name. The filter of frees is the one anonymous mapping of its size.
-    const int is_bss = is_data && path[0] == 0 && start == last && rights[1] == 'w';
-    const int is_filter = path[0] == 0 && end - start == kFilterBytes;
-    is_data = IsLibrary(path) || is_bss;
-    last = end;
-    if (rights[1] != 'w' || !(is_data || is_filter || IsTable(path))) continue;
-    watched[count].start = start;
-    watched[count].end = end;
-    snprintf(watched[count].name, sizeof watched[count].name, "%s%s",
-             is_bss      ? "its .bss, "
-             : is_filter ? "the filter of frees, "
-                         : "",
-             path);
-    ++count;
+    if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &start, &end, rights, path) < 3 || rights[1] != 'w') continue;
+    // The filter of frees is the one anonymous mapping of its size; the kernel may have joined it with variables below.
+    for (int i = 0; i < libraries_found && path[0] == 0; ++i) {
+      if (start < watched[i].end && watched[i].end < end) start = watched[i].end;
+    }
+    if (path[0] == 0 && end - start == kFilterBytes) Add(start, end, "the filter of frees");
+    if (strstr(path, "/holdfast.") && strstr(path, ".table")) Add(start, end, path);
   }
   fclose(maps);
 }
