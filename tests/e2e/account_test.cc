@@ -45,10 +45,13 @@ class Memory : public Profiled {
 };
 
 TEST_F(Memory, EveryKindIsInItsLineAndTheLinesAddUp) {
-  for (const std::string interval : {"1", "64KiB", "512KiB"}) {
+  for (const std::string interval : {"1", "64KiB", "512KiB", "joined"}) {
     SCOPED_TRACE(interval);
-    Running program(CommandFor(Launch::kPreload, {"memory_kinds"},
-                               {{"heap-interval", interval}, {"seed", "1"}, {"snapshot-every", "0"}}));
+    const bool joined = interval == "joined";
+    Running program(CommandFor(
+        Launch::kPreload,
+        joined ? std::vector<std::string>{"memory_kinds", "joined"} : std::vector<std::string>{"memory_kinds"},
+        {{"heap-interval", joined ? "1" : interval}, {"seed", "1"}, {"snapshot-every", "0"}}));
     ASSERT_TRUE(program.WaitForOutput("ready"));
     const RunResult answer = Ask(program, {"--json"});
     ASSERT_TRUE(answer.exited(0)) << answer.Describe();

@@ -4,14 +4,17 @@
 //   16 MiB mapped by the program itself
 //    1 MiB of a thread's stack
 //    8 MiB of zero-initialized data (.bss)
+//     memory_kinds [joined]      joined: the stack is directly below the program's mapping, and the kernel makes one of them
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-enum { kBlock = 1024, kBlocks = 40 << 10, kMiB = 1 << 20 };
+enum { kBlock = 1024, kBlocks = 40 << 10, kMiB = 1 << 20, kStack = 8 * kMiB, kGuard = 64 << 10 };
 static char* blocks[kBlocks];
 static void* untouched;
 static char zeros[8 << 20];
@@ -25,17 +28,28 @@ static void* use_stack(void* unused) {
   return (void*)(size_t)deep[0];
 }
 
-int main(void) {
+// The library does not see these mappings: they are as libc's own.
+static char* map_unseen(void* at, size_t bytes, int rights, int flags) {
+  return (char*)syscall(SYS_mmap, at, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+}
+
+int main(int argc, char** argv) {
   for (int i = 0; i < kBlocks; ++i) memset(blocks[i] = malloc(kBlock), 1, kBlock);
   for (int i = 0; i < kBlocks; i += 2) free(blocks[i]);
   untouched = malloc(24 * kMiB);
   memset(zeros, 1, sizeof zeros);
   __asm__ volatile("" : : "r"(zeros) : "memory");
-  void* mapped = mmap(NULL, 16 * kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const int joined = argc > 1;
+  char* stack = joined ? map_unseen(NULL, kGuard + kStack + 16 * kMiB, PROT_NONE, 0) + kGuard : NULL;
+  void* mapped = mmap(joined ? stack + kStack : NULL, 16 * kMiB, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | (joined ? MAP_FIXED : 0), -1, 0);
   memset(mapped, 1, 16 * kMiB);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  if (joined) pthread_attr_setstack(&attributes, map_unseen(stack, kStack, PROT_READ | PROT_WRITE, MAP_FIXED), kStack);
   pthread_barrier_init(&is_deep, NULL, 2);
   pthread_t thread;
-  if (pthread_create(&thread, NULL, use_stack, NULL) != 0) return 3;
+  if (pthread_create(&thread, &attributes, use_stack, NULL) != 0) return 3;
   pthread_barrier_wait(&is_deep);
   printf("ready\n");
   fflush(stdout);

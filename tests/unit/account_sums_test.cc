@@ -7,6 +7,7 @@
 
 #include "report/observe/memory/account.h"
 #include "report/observe/memory/account_text.h"
+#include "report/observe/memory/joined_mappings.h"
 #include "tests/unit/made_pagemap.h"
 
 namespace holdfast {
@@ -172,6 +173,41 @@ TEST(Account, TheLibraryInMemoryIsNotThePrograms) {
   made.input.mappings.push_back(
       {.start = 0x4000000, .end = 0x4001000, .name = "/memfd:libholdfast.so (deleted)", .resident = kPage});
   EXPECT_EQ(made.Account().shared, kMib / 2);
+}
+
+// The kernel has joined a stack of 2 MiB, a block of glibc's own mapping, and what the program mapped.
+TEST(JoinedMappings, AStackIsApartFromWhatIsAboveIt) {
+  constexpr uint64_t kStart = 0x5000000;
+  Made made;
+  made.input.mappings = ParseMappings(
+      "04ff0000-05000000 ---p 00000000 00:00 0 \nRss: 0 kB\n"
+      "05000000-05800000 rw-p 00000000 00:00 0 \nRss: 4100 kB\n");
+  made.pagemap.Set(kStart + 2 * kMib - kPage, MadePagemap::kHere, 1);
+  made.pagemap.Set(kStart + 2 * kMib, MadePagemap::kHere, 1024);
+  made.input.ranges = {{kStart + 4 * kMib, kStart + 8 * kMib}};
+  made.input.blocks = {{kStart + 2 * kMib + 16, 2 * kMib - 100, 1}};
+  PageTable pages = made.pagemap.Pages();
+  EXPECT_EQ(made.Account().stacks, 4 * kMib + kPage) << "joined";
+  const std::vector<MemoryMapping> joined = made.input.mappings;
+  SetStacksApart(made.input.ranges, made.input.blocks, {}, {}, &pages, &made.input.mappings);
+  ASSERT_EQ(made.input.mappings.size(), 4u);
+  EXPECT_EQ(made.input.mappings[2].start, kStart + 2 * kMib);
+  const MemoryAccount account = made.Account();
+  EXPECT_EQ(account.stacks, kPage);
+  EXPECT_EQ(account.mapped, 2 * kMib);
+  EXPECT_EQ(account.allocator, 2 * kMib);
+  EXPECT_EQ(account.total, 4 * kMib + kPage);
+  // A stack that the program has mapped with its guard, and a mapping without a stack, stay as they are.
+  made.input.mappings = joined;
+  const std::vector<OwnRange> own = {{kStart - 0x10000, kStart + 8 * kMib}};
+  SetStacksApart(own, {}, {}, {}, &pages, &made.input.mappings);
+  EXPECT_EQ(made.input.mappings.size(), 2u);
+  made.input.mappings = {joined[1]};
+  SetStacksApart(made.input.ranges, {}, {}, {}, &pages, &made.input.mappings);
+  EXPECT_EQ(made.input.mappings.size(), 1u);
+  const uint64_t sp = kStart + kMib;
+  SetStacksApart(made.input.ranges, {}, std::span(&sp, 1), {}, &pages, &made.input.mappings);
+  EXPECT_EQ(made.input.mappings.size(), 2u) << "known by its pointer alone";
 }
 
 TEST(Account, WithJemallocRoundingToSizeClassesIsALine) {

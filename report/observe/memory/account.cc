@@ -10,6 +10,7 @@
 #include "report/base/holdfast_library.h"
 #include "report/base/libc_names.h"
 #include "report/observe/memory/arenas.h"
+#include "report/observe/memory/joined_mappings.h"
 #include "report/observe/memory/libc_mappings.h"
 #include "report/observe/memory/table_reader.h"
 #include "report/observe/table/process_info.h"
@@ -20,7 +21,6 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kLargestGuard = uint64_t{64} << 10;  // below a thread's stack
 constexpr double kSigmas = 1.96;
 constexpr const char *kGlibc = "glibc", *kMusl = "musl";
 
@@ -188,7 +188,7 @@ class Account {
       return Use::kAllocator;
     }
     if (IsDataAfterFile(i)) return Use::kFile;
-    return HasGuard(i) ? Use::kStack : Use::kRest;
+    return HasGuard(input_.mappings, i) ? Use::kStack : Use::kRest;
   }
 
   // Returns whether a mapping is zero-initialized data of a program or library (.bss): not in the file, but mapped
@@ -197,14 +197,6 @@ class Account {
     if (i == 0 || !input_.mappings[i].name.empty() || !IsPrivateMemory(input_.mappings[i])) return false;
     const MemoryMapping& below = input_.mappings[i - 1];
     return below.end == input_.mappings[i].start && below.name.starts_with('/') && !below.shared;
-  }
-
-  // Returns whether an inaccessible small mapping is directly below, as pthreads places it.
-  bool HasGuard(size_t i) const {
-    if (i == 0 || !IsPrivateMemory(input_.mappings[i])) return false;
-    const MemoryMapping &below = input_.mappings[i - 1], &mapping = input_.mappings[i];
-    return below.end == mapping.start && below.is_anonymous() && !below.readable && !below.writable &&
-           below.end - below.start <= kLargestGuard;
   }
 
   uint64_t* PlaceOf(Use use) {
@@ -338,6 +330,7 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
   const ProcessMemory memory(pid);
   PageTable pages(pid);
   input.arenas = FindArenas(memory, &pages, ArenasSay::kParts, &input.mappings);
+  SetStacksApart(input.ranges, input.blocks, input.stack_pointers, input.arenas, &pages, &input.mappings);
   MemoryAccount account = AccountOf(input, &pages);
   if (const auto head = TableReader(table.descriptor()).Head(); head.ok()) {
     if ((*head)->forked != 0) account.parent = (*head)->parent_pid;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "report/observe/memory/joined_mappings.h"
+
 namespace holdfast {
 namespace {
 
@@ -18,24 +20,7 @@ bool IsArena(uint64_t start, const ProcessMemory& memory) {
          arena % kArena < kLargestHead && memory.Read(arena - arena % kArena, &first, sizeof first) && first == arena;
 }
 
-// Returns the part of `mapping` from `start` to `end`.
-MemoryMapping PartOf(const MemoryMapping& mapping, uint64_t start, uint64_t end, PageTable* pages, ArenasSay say) {
-  MemoryMapping part = mapping;
-  part.start = start;
-  part.end = end;
-  if (say == ArenasSay::kWhere) return part;
-  const PageTable::Share share = pages->Of(start, end - start);
-  part.resident = share.resident;
-  part.swapped = share.swapped;
-  part.huge = std::min(mapping.huge, share.resident);
-  return part;
-}
-
 }  // namespace
-
-bool IsPrivateMemory(const MemoryMapping& mapping) {
-  return mapping.is_anonymous() && mapping.writable && !mapping.shared;
-}
 
 std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, ArenasSay say,
                               std::vector<MemoryMapping>* mappings) {
@@ -56,10 +41,15 @@ std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, Are
       if (!IsArena(at, memory)) continue;
       if (at != rest.start) {
         if (say == ArenasSay::kParts && pages->is_denied()) break;  // the resident bytes of each part are unknown
-        parts.push_back(PartOf(rest, rest.start, at, pages, say));
-        const uint64_t huge = rest.huge - std::min(rest.huge, parts.back().huge);
-        rest = PartOf(rest, at, end, pages, say);
-        rest.huge = huge;
+        parts.push_back(rest);
+        parts.back().end = at;
+        rest.start = at;
+        if (say == ArenasSay::kParts) {
+          parts.back() = PartOf(rest, parts.back().start, at, pages);
+          const uint64_t huge = rest.huge - parts.back().huge;
+          rest = PartOf(rest, at, end, pages);
+          rest.huge = huge;
+        }
       }
       arenas.insert(at);
     }

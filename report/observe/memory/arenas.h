@@ -11,8 +11,6 @@
 
 namespace holdfast {
 
-bool IsPrivateMemory(const MemoryMapping& mapping);
-
 // Returns the start addresses of the arenas' heaps. The kernel merges adjacent mappings, and a heap's neighbour may be
 // a thread's stack: each heap becomes a mapping of its own in `mappings`. With `kParts` both parts get their resident
 // bytes from `pages`.

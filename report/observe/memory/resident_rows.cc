@@ -5,7 +5,7 @@
 #include <map>
 
 #include "absl/container/flat_hash_map.h"
-#include "report/observe/memory/arenas.h"
+#include "report/observe/memory/joined_mappings.h"
 #include "report/observe/memory/libc_mappings.h"
 #include "report/observe/memory/own_ranges.h"
 #include "report/observe/memory/resident_mappings.h"
