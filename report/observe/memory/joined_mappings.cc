@@ -63,11 +63,10 @@ void SetStacksApart(std::span<const OwnRange> ranges, std::span<const LiveBlock>
   std::vector<MemoryMapping> parts;
   for (size_t i = 0; i < mappings->size(); ++i) {
     MemoryMapping rest = (*mappings)[i];
-    const bool has_stack =
-        IsPrivateMemory(rest) && !arenas.contains(rest.start) &&
-        (HasGuard(*mappings, i) || std::ranges::any_of(stack_pointers, [&rest](uint64_t sp) {
-           return sp >= rest.start && sp < rest.end;
-         }));
+    const bool has_stack = IsPrivateMemory(rest) && !arenas.contains(rest.start) &&
+                           (HasGuard(*mappings, i) || std::ranges::any_of(stack_pointers, [&rest](uint64_t sp) {
+                              return sp >= rest.start && sp < rest.end;
+                            }));
     for (const uint64_t at : has_stack ? BoundsIn(rest, ranges, blocks) : std::set<uint64_t>()) {
       parts.push_back(PartOf(rest, rest.start, at, pages));
       const uint64_t huge = rest.huge - parts.back().huge;
