@@ -27,9 +27,10 @@ std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, Are
   std::set<uint64_t> arenas;
   std::vector<MemoryMapping> parts;
   const auto up = [](uint64_t at) { return (at + kArena - 1) / kArena * kArena; };
-  for (MemoryMapping& rest : *mappings) {
-    const uint64_t end = rest.end;
-    for (uint64_t at = up(rest.start); IsPrivateMemory(rest) && at < end; at += kArena) {
+  for (const MemoryMapping& mapping : *mappings) {
+    std::set<uint64_t> bounds;
+    const uint64_t end = mapping.end;
+    for (uint64_t at = up(mapping.start); IsPrivateMemory(mapping) && at < end; at += kArena) {
       if (const uint64_t there = pages->FirstPopulated(at, end); there != at) {
         at = up(there) - kArena;
         continue;
@@ -39,21 +40,13 @@ std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, Are
       const PageTable::Share head = pages->Of(at, sizeof(uint64_t));
       if (!pages->is_denied() && head.resident + head.swapped == 0) continue;
       if (!IsArena(at, memory)) continue;
-      if (at != rest.start) {
+      if (at != mapping.start) {
         if (say == ArenasSay::kParts && pages->is_denied()) break;  // the resident bytes of each part are unknown
-        parts.push_back(rest);
-        parts.back().end = at;
-        rest.start = at;
-        if (say == ArenasSay::kParts) {
-          parts.back() = PartOf(rest, parts.back().start, at, pages);
-          const uint64_t huge = rest.huge - parts.back().huge;
-          rest = PartOf(rest, at, end, pages);
-          rest.huge = huge;
-        }
+        bounds.insert(at);
       }
       arenas.insert(at);
     }
-    parts.push_back(std::move(rest));
+    CutAt(bounds, mapping, say == ArenasSay::kParts ? pages : nullptr, &parts);
   }
   *mappings = std::move(parts);
   return arenas;

@@ -45,15 +45,25 @@ bool HasGuard(std::span<const MemoryMapping> mappings, size_t index) {
          below.end - below.start <= kLargestGuard;
 }
 
-MemoryMapping PartOf(const MemoryMapping& mapping, uint64_t start, uint64_t end, PageTable* pages) {
-  MemoryMapping part = mapping;
-  part.start = start;
-  part.end = end;
-  const PageTable::Share share = pages->Of(start, end - start);
-  part.resident = share.resident;
-  part.swapped = share.swapped;
-  part.huge = std::min(mapping.huge, share.resident);
-  return part;
+void CutAt(const std::set<uint64_t>& bounds, const MemoryMapping& mapping, PageTable* pages,
+           std::vector<MemoryMapping>* parts) {
+  const size_t first = parts->size();
+  parts->push_back(mapping);
+  for (const uint64_t at : bounds) {
+    parts->back().end = at;
+    parts->push_back(mapping);
+    parts->back().start = at;
+  }
+  if (pages == nullptr || bounds.empty()) return;
+  uint64_t huge = mapping.huge;
+  for (size_t i = first; i < parts->size(); ++i) {
+    MemoryMapping& part = (*parts)[i];
+    const PageTable::Share share = pages->Of(part.start, part.end - part.start);
+    part.resident = share.resident;
+    part.swapped = share.swapped;
+    part.huge = i + 1 < parts->size() ? std::min(huge, share.resident) : huge;
+    huge -= part.huge;
+  }
 }
 
 void SetStacksApart(std::span<const OwnRange> ranges, std::span<const LiveBlock> blocks,
@@ -62,18 +72,12 @@ void SetStacksApart(std::span<const OwnRange> ranges, std::span<const LiveBlock>
   if (pages->is_denied()) return;
   std::vector<MemoryMapping> parts;
   for (size_t i = 0; i < mappings->size(); ++i) {
-    MemoryMapping rest = (*mappings)[i];
-    const bool has_stack = IsPrivateMemory(rest) && !arenas.contains(rest.start) &&
-                           (HasGuard(*mappings, i) || std::ranges::any_of(stack_pointers, [&rest](uint64_t sp) {
-                              return sp >= rest.start && sp < rest.end;
+    const MemoryMapping& mapping = (*mappings)[i];
+    const bool has_stack = IsPrivateMemory(mapping) && !arenas.contains(mapping.start) &&
+                           (HasGuard(*mappings, i) || std::ranges::any_of(stack_pointers, [&mapping](uint64_t sp) {
+                              return sp >= mapping.start && sp < mapping.end;
                             }));
-    for (const uint64_t at : has_stack ? BoundsIn(rest, ranges, blocks) : std::set<uint64_t>()) {
-      parts.push_back(PartOf(rest, rest.start, at, pages));
-      const uint64_t huge = rest.huge - parts.back().huge;
-      rest = PartOf(rest, at, rest.end, pages);
-      rest.huge = huge;
-    }
-    parts.push_back(std::move(rest));
+    CutAt(has_stack ? BoundsIn(mapping, ranges, blocks) : std::set<uint64_t>(), mapping, pages, &parts);
   }
   *mappings = std::move(parts);
 }

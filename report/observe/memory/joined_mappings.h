@@ -19,8 +19,10 @@ bool IsPrivateMemory(const MemoryMapping& mapping);
 // Returns whether an inaccessible small mapping is directly below, as pthreads places it below a stack.
 bool HasGuard(std::span<const MemoryMapping> mappings, size_t index);
 
-// Returns the part of `mapping` from `start` to `end`, with its resident and swapped bytes.
-MemoryMapping PartOf(const MemoryMapping& mapping, uint64_t start, uint64_t end, PageTable* pages);
+// Appends the parts of `mapping`, cut at `bounds`, which are inside it. Each gets its own resident bytes from `pages`; null:
+// they keep those of the whole.
+void CutAt(const std::set<uint64_t>& bounds, const MemoryMapping& mapping, PageTable* pages,
+           std::vector<MemoryMapping>* parts);
 
 // Makes the stack, and what is known to have been mapped beside it, mappings of their own: the program's and its
 // allocator's ranges, and large blocks of glibc. `arenas`: starts of mappings that are no stacks. Does nothing if the page
