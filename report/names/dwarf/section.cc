@@ -57,6 +57,13 @@ absl::StatusOr<Section> Section::Unpack(Compression method, int fd, uint64_t off
   const uint64_t most_of_one = method == Compression::kZlib ? 1100 : 100'000;
   if (size / most_of_one > packed_size) return absl::DataLossError("a damaged compressed section");
   const bool in_memory = size <= kInMemory;
+  if (in_memory && method == Compression::kZlib && packed_size <= kInMemory) {
+    std::string packed(packed_size, '\0');
+    packed.resize(PreadAll(fd, packed.data(), packed.size(), offset));
+    std::optional<std::string> bytes = UnpackZlib(packed, size);
+    if (!bytes.has_value()) return absl::DataLossError("a damaged compressed section");
+    return InMemory(*std::move(bytes));
+  }
   FileDescriptor file;
   if (!in_memory) {
     file = UnnamedFile();

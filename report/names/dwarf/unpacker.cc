@@ -1,5 +1,6 @@
 #include "report/names/dwarf/unpacker.h"
 
+#include <libdeflate.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -65,6 +66,18 @@ std::unique_ptr<Unpacker> Made() {
 
 std::unique_ptr<Unpacker> MakeUnpacker(Compression method) {
   return method == Compression::kZlib ? Made<Zlib>() : Made<Zstd>();
+}
+
+std::optional<std::string> UnpackZlib(std::string_view packed, size_t size) {
+  const std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> decompressor(
+      libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
+  if (decompressor == nullptr) return std::nullopt;
+  std::string bytes(size, '\0');
+  size_t taken = 0;
+  const libdeflate_result result = libdeflate_zlib_decompress_ex(decompressor.get(), packed.data(), packed.size(),
+                                                                 bytes.data(), bytes.size(), &taken, nullptr);
+  if (result != LIBDEFLATE_SUCCESS) return std::nullopt;
+  return bytes;
 }
 
 }  // namespace holdfast::dwarf
