@@ -28,9 +28,29 @@ static void* use_stack(void* unused) {
   return (void*)(size_t)deep[0];
 }
 
-// The library does not see these mappings: they are as libc's own.
+// The library does not see these mappings: they are as libc's own. (It sees those of `syscall`.)
 static char* map_unseen(void* at, size_t bytes, int rights, int flags) {
-  return (char*)syscall(SYS_mmap, at, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+#if defined(__x86_64__)
+  long result = SYS_mmap;
+  register long r10 __asm__("r10") = MAP_PRIVATE | MAP_ANONYMOUS | flags;
+  register long r8 __asm__("r8") = -1;
+  register long r9 __asm__("r9") = 0;
+  __asm__ volatile("syscall"
+                   : "+a"(result)
+                   : "D"(at), "S"(bytes), "d"((long)rights), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+  return (char*)result;
+#else
+  register long x8 __asm__("x8") = SYS_mmap;
+  register long x0 __asm__("x0") = (long)at;
+  register long x1 __asm__("x1") = (long)bytes;
+  register long x2 __asm__("x2") = rights;
+  register long x3 __asm__("x3") = MAP_PRIVATE | MAP_ANONYMOUS | flags;
+  register long x4 __asm__("x4") = -1;
+  register long x5 __asm__("x5") = 0;
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+  return (char*)x0;
+#endif
 }
 
 int main(int argc, char** argv) {

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "report/observe/memory/account.h"
 #include "report/observe/memory/account_text.h"
@@ -175,39 +178,129 @@ TEST(Account, TheLibraryInMemoryIsNotThePrograms) {
   EXPECT_EQ(made.Account().shared, kMib / 2);
 }
 
-// The kernel has joined a stack of 2 MiB, a block of glibc's own mapping, and what the program mapped.
+// One mapping: the kernel has joined a stack with the memory above it. A guard is below the stack.
+struct Joined : Made {
+  static constexpr uint64_t kStart = 0x5000000;
+
+  explicit Joined(const char* guard = "04ff0000-05000000 ---p 00000000 00:00 0 \nRss: 0 kB\n") {
+    input.mappings =
+        ParseMappings(std::string(guard) + "05000000-0d000000 rw-p 00000000 00:00 0 \nRss: 0 kB\nSwap: 0 kB\n");
+  }
+  void Touch(uint64_t offset, uint64_t bytes) {
+    pagemap.Set(kStart + offset, MadePagemap::kHere, bytes / kPage);
+    input.mappings.back().resident += bytes;
+  }
+  MemoryAccount Found() {
+    PageTable pages = pagemap.Pages();
+    input.stacks =
+        FindStacks({input.ranges, input.blocks, input.arenas}, input.stack_pointers, &pages, &input.mappings);
+    return Account();
+  }
+};
+
 TEST(JoinedMappings, AStackIsApartFromWhatIsAboveIt) {
-  constexpr uint64_t kStart = 0x5000000;
-  Made made;
-  made.input.mappings = ParseMappings(
-      "04ff0000-05000000 ---p 00000000 00:00 0 \nRss: 0 kB\n"
-      "05000000-05800000 rw-p 00000000 00:00 0 \nRss: 4100 kB\n");
-  made.pagemap.Set(kStart + 2 * kMib - kPage, MadePagemap::kHere, 1);
-  made.pagemap.Set(kStart + 2 * kMib, MadePagemap::kHere, 1024);
-  made.input.ranges = {{kStart + 4 * kMib, kStart + 8 * kMib}};
-  made.input.blocks = {{kStart + 2 * kMib + 16, 2 * kMib - 100, 1}};
-  PageTable pages = made.pagemap.Pages();
-  EXPECT_EQ(made.Account().stacks, 4 * kMib + kPage) << "joined";
-  const std::vector<MemoryMapping> joined = made.input.mappings;
-  SetStacksApart(made.input.ranges, made.input.blocks, {}, {}, &pages, &made.input.mappings);
-  ASSERT_EQ(made.input.mappings.size(), 4u);
-  EXPECT_EQ(made.input.mappings[2].start, kStart + 2 * kMib);
-  const MemoryAccount account = made.Account();
+  Joined made;
+  made.Touch(2 * kMib - kPage, kPage);
+  made.Touch(2 * kMib, 4 * kMib);
+  made.input.ranges = {{Joined::kStart + 4 * kMib, Joined::kStart + 8 * kMib}};
+  made.input.blocks = {{Joined::kStart + 2 * kMib + 16, 2 * kMib - 100, 1}};
+  const MemoryAccount account = made.Found();
+  EXPECT_THAT(made.input.stacks, testing::ElementsAre(Joined::kStart));
   EXPECT_EQ(account.stacks, kPage);
   EXPECT_EQ(account.mapped, 2 * kMib);
   EXPECT_EQ(account.allocator, 2 * kMib);
   EXPECT_EQ(account.total, 4 * kMib + kPage);
-  // A stack that the program has mapped with its guard, and a mapping without a stack, stay as they are.
-  made.input.mappings = joined;
-  const std::vector<OwnRange> own = {{kStart - 0x10000, kStart + 8 * kMib}};
-  SetStacksApart(own, {}, {}, {}, &pages, &made.input.mappings);
+}
+
+// A sampled block represents those beside it. If each had a mapping of its own, the others would be the rest.
+TEST(JoinedMappings, BlocksAboveAStackStayTogether) {
+  constexpr uint64_t kBlock = 200 << 10, kBlocks = 100;
+  Joined made;
+  made.Touch(2 * kMib, kBlocks * kBlock);
+  for (uint64_t i = 0; i < kBlocks; i += 3)
+    made.input.blocks.push_back({Joined::kStart + 2 * kMib + i * kBlock + 16, kBlock - 4096, 512 << 10});
+  const MemoryAccount account = made.Found();
+  EXPECT_EQ(made.input.mappings.size(), 3u);
+  EXPECT_EQ(account.stacks, 0u);
+  EXPECT_NEAR(account.live.value, static_cast<double>(kBlocks * kBlock), 0.1 * kBlocks * kBlock);
+}
+
+// memalign moves the block inside its mapping.
+TEST(JoinedMappings, AnAlignedBlockEndsTheStackBelowIt) {
+  for (const uint64_t alignment : {uint64_t{64}, kPage, 16 * kPage}) {
+    Joined made;
+    made.Touch(2 * kMib, 4 * kMib);
+    made.input.blocks = {{Joined::kStart + 2 * kMib + alignment, 4 * kMib - alignment, 1}};
+    const MemoryAccount account = made.Found();
+    EXPECT_LE(account.stacks, alignment);
+    EXPECT_NEAR(account.live.value, 4.0 * kMib, static_cast<double>(alignment));
+  }
+}
+
+TEST(JoinedMappings, StacksWithoutGuardsAreAroundTheirPointers) {
+  Joined made("");
+  made.Touch(6 * kMib, 2 * kMib);
+  made.input.ranges = {{Joined::kStart, Joined::kStart + 4 * kMib},
+                       {Joined::kStart + 8 * kMib, Joined::kStart + 96 * kMib}};
+  EXPECT_EQ(made.Found().stacks, 0u);
+  EXPECT_EQ(made.input.mappings.size(), 1u) << "nothing says that there is a stack";
+  made.input.stack_pointers = {Joined::kStart + 7 * kMib, Joined::kStart + 6 * kMib};
+  const MemoryAccount account = made.Found();
+  EXPECT_THAT(made.input.stacks, testing::ElementsAre(Joined::kStart + 4 * kMib));
+  EXPECT_EQ(made.input.mappings.size(), 3u);
+  EXPECT_EQ(account.stacks, 2 * kMib) << "two that touch";
+  EXPECT_EQ(account.threads, 2u);
+}
+
+// A thread's stack in a pool of the program, a signal stack, the stack of a goroutine: the pool is no stack.
+TEST(JoinedMappings, AProgramsLargeRangeIsNoStack) {
+  Joined made;
+  made.Touch(0, 32 * kMib);
+  made.input.stack_pointers = {Joined::kStart + kMib};
+  made.input.ranges = {{Joined::kStart - 0x10000, Joined::kStart + 64 * kMib}};
+  EXPECT_EQ(made.Found().mapped, 32 * kMib);
   EXPECT_EQ(made.input.mappings.size(), 2u);
-  made.input.mappings = {joined[1]};
-  SetStacksApart(made.input.ranges, {}, {}, {}, &pages, &made.input.mappings);
-  EXPECT_EQ(made.input.mappings.size(), 1u);
-  const uint64_t sp = kStart + kMib;
-  SetStacksApart(made.input.ranges, {}, std::span(&sp, 1), {}, &pages, &made.input.mappings);
-  EXPECT_EQ(made.input.mappings.size(), 2u) << "known by its pointer alone";
+  made.input.ranges = {{Joined::kStart - 0x10000, Joined::kStart + 8 * kMib}};
+  MemoryAccount account = made.Found();
+  EXPECT_EQ(account.stacks, 8 * kMib) << "a stack that the program has mapped with its guard";
+  made.input.ranges = {{Joined::kStart - 0x10000, Joined::kStart + 8 * kMib, true}};
+  EXPECT_EQ(made.Found().stacks, 0u) << "an allocator's";
+}
+
+TEST(JoinedMappings, ABlockIsNoStack) {
+  Joined made("");
+  made.Touch(0, 9 * kMib);
+  made.input.stack_pointers = {Joined::kStart + kMib};
+  made.input.blocks = {{Joined::kStart + 16, 9 * kMib - 16, 1}};
+  const MemoryAccount account = made.Found();
+  EXPECT_EQ(account.stacks, 0u);
+  EXPECT_EQ(account.allocator, 9 * kMib);
+}
+
+TEST(JoinedMappings, TheEndOfAnArenaIsNoGuard) {
+  constexpr uint64_t kArena = 64 * kMib;
+  Made made;
+  made.input.mappings = ParseMappings(
+      "04000000-07ff0000 rw-p 00000000 00:00 0 \nRss: 8 kB\n"
+      "07ff0000-08000000 ---p 00000000 00:00 0 \nRss: 0 kB\n"
+      "08000000-08800000 rw-p 00000000 00:00 0 \nRss: 4 kB\n");
+  PageTable pages = made.pagemap.Pages();
+  const std::set<uint64_t> none, arenas = {kArena};
+  EXPECT_THAT(FindStacks({{}, {}, arenas}, {}, &pages, &made.input.mappings), testing::IsEmpty());
+  EXPECT_THAT(FindStacks({{}, {}, none}, {}, &pages, &made.input.mappings), testing::ElementsAre(2 * kArena));
+}
+
+// Before Linux 6.7 zero pages look resident in the page table.
+TEST(JoinedMappings, PartsHaveTogetherWhatTheWholeHas) {
+  Joined made;
+  made.Touch(0, kMib);
+  made.pagemap.Set(Joined::kStart + 8 * kMib, MadePagemap::kHere, 512);
+  made.input.ranges = {{Joined::kStart + 8 * kMib, Joined::kStart + 16 * kMib}};
+  made.input.mappings.back().swapped = 3 * kPage;
+  MemoryAccount account = made.Found();
+  EXPECT_EQ(account.total, kMib);
+  EXPECT_EQ(account.stacks, kMib);
+  EXPECT_EQ(account.swapped, 3 * kPage);
 }
 
 TEST(Account, WithJemallocRoundingToSizeClassesIsALine) {

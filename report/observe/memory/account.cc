@@ -68,13 +68,12 @@ class Account {
     const Use use = account_.allocator_name == kGlibc ? Use::kMapped : Use::kAllocator;
     for (const LiveBlock& block : input_.blocks) {
       const auto mapping = IndexAt(block.address);
-      if (mapping.has_value() && (uses_[*mapping] == Use::kRest || IsDataAfterFile(*mapping))) uses_[*mapping] = use;
+      if (mapping.has_value() && (uses_[*mapping] == Use::kRest || IsDataAfterFile(input_.mappings, *mapping)))
+        uses_[*mapping] = use;
     }
     for (const uint64_t sp : input_.stack_pointers) {
       const auto mapping = IndexAt(sp);
-      if (!mapping.has_value()) continue;
-      if (uses_[*mapping] == Use::kRest) uses_[*mapping] = Use::kStack;
-      if (uses_[*mapping] == Use::kStack) ++account_.threads;
+      if (mapping.has_value() && uses_[*mapping] == Use::kStack) ++account_.threads;
     }
   }
 
@@ -187,16 +186,8 @@ class Account {
       ++account_.arenas;
       return Use::kAllocator;
     }
-    if (IsDataAfterFile(i)) return Use::kFile;
-    return HasGuard(input_.mappings, i) ? Use::kStack : Use::kRest;
-  }
-
-  // Returns whether a mapping is zero-initialized data of a program or library (.bss): not in the file, but mapped
-  // directly after it.
-  bool IsDataAfterFile(size_t i) const {
-    if (i == 0 || !input_.mappings[i].name.empty() || !IsPrivateMemory(input_.mappings[i])) return false;
-    const MemoryMapping& below = input_.mappings[i - 1];
-    return below.end == input_.mappings[i].start && below.name.starts_with('/') && !below.shared;
+    if (IsDataAfterFile(input_.mappings, i)) return Use::kFile;
+    return input_.stacks.contains(mapping.start) ? Use::kStack : Use::kRest;
   }
 
   uint64_t* PlaceOf(Use use) {
@@ -330,7 +321,7 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
   const ProcessMemory memory(pid);
   PageTable pages(pid);
   input.arenas = FindArenas(memory, &pages, ArenasSay::kParts, &input.mappings);
-  SetStacksApart(input.ranges, input.blocks, input.stack_pointers, input.arenas, &pages, &input.mappings);
+  input.stacks = FindStacks({input.ranges, input.blocks, input.arenas}, input.stack_pointers, &pages, &input.mappings);
   MemoryAccount account = AccountOf(input, &pages);
   if (const auto head = TableReader(table.descriptor()).Head(); head.ok()) {
     if ((*head)->forked != 0) account.parent = (*head)->parent_pid;

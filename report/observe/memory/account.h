@@ -83,6 +83,7 @@ struct AccountInput {
   std::vector<OwnRange> ranges;          // mapped without malloc, by address; may overlap
   std::vector<uint64_t> stack_pointers;  // of the threads, if known
   std::set<uint64_t> arenas;             // start addresses of glibc's heaps except the main one
+  std::set<uint64_t> stacks;             // start addresses of threads' stacks: FindStacks
   std::string table_name;                // file name of Holdfast's table
   bool replaces_malloc = false;          // the executable has a malloc of its own, which may use [heap]
 };

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kArena = uint64_t{64} << 20;  // glibc: HEAP_MAX_SIZE
+constexpr uint64_t kArena = kArenaHeapBytes;
 
 // Returns whether an arena's heap begins at `start`, a multiple of 64 MiB. A heap begins with the address of the
 // arena's description, which is directly after the head of the arena's first heap. So the first heap contains the same

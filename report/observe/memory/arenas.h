@@ -11,6 +11,8 @@
 
 namespace holdfast {
 
+inline constexpr uint64_t kArenaHeapBytes = uint64_t{64} << 20;  // glibc: HEAP_MAX_SIZE
+
 // Returns the start addresses of the arenas' heaps. The kernel merges adjacent mappings, and a heap's neighbour may be
 // a thread's stack: each heap becomes a mapping of its own in `mappings`. With `kParts` both parts get their resident
 // bytes from `pages`.

@@ -45,6 +45,13 @@ const MemoryMapping* MappingAt(std::span<const MemoryMapping> mappings, uint64_t
   return next == mappings.begin() || address >= std::prev(next)->end ? nullptr : &*std::prev(next);
 }
 
+bool HasGuardBelow(std::span<const MemoryMapping> mappings, size_t index) {
+  if (index == 0) return false;
+  const MemoryMapping& below = mappings[index - 1];
+  return below.end == mappings[index].start && below.is_anonymous() && !below.readable && !below.writable &&
+         !below.executable;
+}
+
 std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
   std::vector<MemoryMapping> mappings;
   // Some programs have 50,000 mappings with 25 lines each.

@@ -40,6 +40,8 @@ absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid);
 absl::StatusOr<std::vector<MemoryMapping>> ReadMemoryMap(pid_t pid);
 // Returns the mapping that contains the address; null: none does. `mappings`: sorted by address.
 const MemoryMapping* MappingAt(std::span<const MemoryMapping> mappings, uint64_t address);
+// Returns whether inaccessible memory is directly below a mapping, as pthreads places a guard below a stack.
+bool HasGuardBelow(std::span<const MemoryMapping> mappings, size_t index);
 // Parses the text of smaps and skips unreadable parts.
 std::vector<MemoryMapping> ParseMappings(std::string_view smaps);
 

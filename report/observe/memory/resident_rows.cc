@@ -42,8 +42,11 @@ std::vector<OwnRange> ThreadStacks(pid_t pid, const TableFile& table, const std:
     std::optional<uint64_t> start;
     if (call.has_value() && at != mappings.end() && at->start <= call->sp && IsPrivateMemory(*at)) {
       start = pages.EndOfGuardBelow(call->sp, std::max(at->start, call->sp - std::min(call->sp, row.class_bytes)));
-      const bool is_guarded = at != mappings.begin() && std::prev(at)->end == at->start && !std::prev(at)->readable;
-      if (!start.has_value() && is_guarded) start = at->start;
+      const auto index = static_cast<size_t>(at - mappings.begin());
+      // The kernel may have joined a stack without a guard with one that has a guard. musl rounds stacks up to a page.
+      if (!start.has_value() && HasGuardBelow(mappings, index) &&
+          call->sp - at->start < row.class_bytes + pages.page_bytes())
+        start = at->start;
     }
     *left_out += start.has_value() ? 0 : 1;
     if (!start.has_value()) continue;
