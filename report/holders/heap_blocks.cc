@@ -352,13 +352,11 @@ class RootFinder {
     const std::vector<MemoryMapping>& mappings = space_.mappings();
     for (size_t i = 1; i < mappings.size(); ++i) {
       const MemoryMapping& mapping = mappings[i];
-      const MemoryRange range{mapping.start, mapping.end};
-      const bool has_guard = mappings[i - 1].end == mapping.start && !mappings[i - 1].readable;
-      if (!has_guard || !IsPrivateAnonymous(mapping) || !mapping.writable || stack_pointers_.AnyIn(range) ||
-          heap_.map.HeapAt(mapping.end - 1) != nullptr)
-        continue;
-      const uint64_t from = mapping.end - std::min(mapping.end - mapping.start, kMaxThreadLocal);
-      ThreadBlockSearch search(from, mapping.end);
+      if (!HasGuardBelow(mappings, i) || !IsPrivateAnonymous(mapping) || !mapping.writable) continue;
+      const MemoryRange range{mapping.start, EndOfStackFrom(mapping)};
+      if (range.start >= range.end || stack_pointers_.AnyIn(range)) continue;
+      const uint64_t from = range.end - std::min(range.end - range.start, kMaxThreadLocal);
+      ThreadBlockSearch search(from, range.end);
       while (!search.IsDone() && search.SearchNext(&space_, &limit_)) {
       }
       const std::optional<ThreadBlock>& block = search.found();
@@ -366,6 +364,15 @@ class RootFinder {
       const uint64_t start = std::max(block->stack.start, mapping.start);
       if (start < block->address) dead_.push_back({start, block->address});
     }
+  }
+
+  // The kernel joins a stack with what was mapped before it, directly above.
+  uint64_t EndOfStackFrom(const MemoryMapping& mapping) const {
+    uint64_t end = mapping.end;
+    if (const BlockMap::Heap* heap = heap_.map.HeapAfter(mapping.start)) end = std::min(end, heap->range.start);
+    const auto above = std::partition_point(input_.mapped.begin(), input_.mapped.end(),
+                                            [&](const MemoryRange& range) { return range.start <= mapping.start; });
+    return above != input_.mapped.end() ? std::min(end, above->start) : end;
   }
 
   void AddMapping(uint32_t index) {

@@ -74,16 +74,16 @@ class WakeSearch {
       const auto below = std::find_if(roots_.begin(), roots_.end(), [&](const RootRange& root) {
         return root.kind == RootKind::kMapping && root.range.end == thread.stack.start;
       });
-      if (thread.stack.start == 0 || below == roots_.end() || !HasGuardBelow(below->range.start)) continue;
+      if (thread.stack.start == 0 || below == roots_.end() || !BeginsAboveGuard(below->range.start)) continue;
       thread.stack.start = below->range.start;
       thread.roots.push_back(*below);
       roots_.erase(below);
     }
   }
-  bool HasGuardBelow(uint64_t start) const {
+  bool BeginsAboveGuard(uint64_t start) const {
     const MemoryMapping* mapping = space_.MappingAt(start);
-    const MemoryMapping* below = space_.MappingAt(start - 1);
-    return mapping != nullptr && mapping->start == start && below != nullptr && !below->readable;
+    return mapping != nullptr && mapping->start == start &&
+           HasGuardBelow(space_.mappings(), static_cast<size_t>(mapping - space_.mappings().data()));
   }
 
   void FindPlace(uint32_t i) {

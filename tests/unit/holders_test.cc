@@ -757,6 +757,40 @@ TEST(Roots, MemoryBelowTheStackPointerIsDeadOnlyOnTheThreadsOwnStack) {
   EXPECT_FALSE(covers(input));
 }
 
+// A thread that has ended: libc keeps its stack for the next one. The kernel has joined the stack with what the program
+// mapped before it.
+TEST(Roots, StacksOfEndedThreadsAreDeadAlsoIfTheyAreJoined) {
+  class Space : public MadeAddressSpace {
+   public:
+    void AddGuard(uint64_t start, uint64_t end) {
+      Add(start, end, "", "", false);
+      const auto guard = std::find_if(mappings_.begin(), mappings_.end(),
+                                      [&](const MemoryMapping& mapping) { return mapping.start == start; });
+      guard->readable = false;
+    }
+  };
+  constexpr uint64_t kStack = 0x7f0000001000, kStackBytes = 0x10000, kMapped = 0x100000;
+  constexpr uint64_t kBlock = kStack + kStackBytes - 0x900;
+  Space space;
+  space.AddGuard(kStack - 0x1000, kStack);
+  space.Add(kStack, kStack + kStackBytes + kMapped, "", std::string(kStackBytes + kMapped, '\0'));
+  for (const uint64_t offset : {0x0, 0x10}) space.SetWord(kBlock + offset, kBlock);
+  space.SetWord(kBlock + 0x690, kStack);
+  space.SetWord(kBlock + 0x698, kStackBytes);
+  HeapBlocksInput input;
+  const auto covers = [&](uint64_t address) {
+    const std::vector<RootRange> roots = FindRoots(&space, HeapBlocks(), input);
+    return std::any_of(roots.begin(), roots.end(), [&](const RootRange& root) { return root.range.Contains(address); });
+  };
+  EXPECT_TRUE(covers(kStack + 0x1000)) << "where the stack ends is not known";
+  input.mapped = {{kStack + kStackBytes, kStack + kStackBytes + kMapped}};
+  EXPECT_FALSE(covers(kStack + 0x1000));
+  EXPECT_TRUE(covers(kBlock)) << "joining returns the result";
+  EXPECT_TRUE(covers(kStack + kStackBytes + 0x1000)) << "the program's";
+  space.AddThread({.id = 2, .inner_id = 2, .number = 2, .name = "", .sp = kStack + 0x8000, .registers = {}});
+  EXPECT_TRUE(covers(kStack + 0x1000)) << "another thread has it now";
+}
+
 // Counts what is read.
 class CountingSpace : public MadeAddressSpace {
  public:
