@@ -13,6 +13,7 @@
 #include "report/base/value_units.h"
 #include "report/cmd/commands.h"
 #include "report/daemon/find_tables.h"
+#include "report/run/doctor_surroundings.h"
 #include "sampler/contract/attach_call.h"
 #include "sampler/contract/cpu_sampling.h"
 #include "sampler/contract/layout.h"
@@ -103,6 +104,9 @@ absl::Status SendCpuWish(const ProcessTable& process, uint64_t interval_ns) {
   if (!snapshot.ok()) return snapshot.status();
   if (interval_ns != 0 && (snapshot->profiles & kAttachedBit) != 0)
     return absl::UnavailableError("holdfast attach takes no CPU samples. Start it with holdfast run --cpu");
+  // The process would say so in its next slow path; an idle one has none.
+  if (interval_ns != 0 && CpuHindrance("self") == CpuState::kOtherProcessor)
+    return absl::UnavailableError(kCpuStateTexts[static_cast<int>(CpuState::kOtherProcessor)]);
   const uint64_t before = snapshot->cpu_intervals.back().interval;
   const absl::StatusOr<bool> changed =
       process.table.ChangeInterval(TableFile::IntervalOf::kCpu, interval_ns, KindBit(ProfileKind::kCpu));
