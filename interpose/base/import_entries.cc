@@ -160,13 +160,10 @@ bool IsDefinedEarlier(const char* name, const char* needed, const void* real) {
   return false;
 }
 
-// MADV_POPULATE_READ or _WRITE: fails where the page may not be read, or written (EINVAL), and changes no byte. A filter or
-// an emulator may return 0 and do nothing; the kernel never returns 0 for a page that no process can have.
+// MADV_POPULATE_READ or _WRITE: fails where the page may not be read, or written (EINVAL), and changes no byte.
 static long Populate(uintptr_t page, int advice) {
   const long result = RawSyscall(SYS_madvise, page, PageBytes(), advice);
-  const bool is_ignored =
-      !SyscallFailed(result) && !SyscallFailed(RawSyscall(SYS_madvise, kUnmappable, kPageBytes, advice));
-  return is_ignored ? -EINVAL : result;  // as before Linux 5.14
+  return SyscallFailed(result) || ActsOnAdvice(advice) ? result : -EINVAL;  // EINVAL: as before Linux 5.14
 }
 static long PopulateForWrites(uintptr_t page) {
   constexpr int kPopulateWrite = 23;

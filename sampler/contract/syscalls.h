@@ -101,8 +101,11 @@ inline void* MapAnonymous(size_t bytes, int extra_flags = 0) {
   return SyscallFailed(result) ? nullptr : reinterpret_cast<void*>(result);
 }
 
-// The same for memory that will mostly stay untouched: it gets pages on demand, even in a program that locks all its
-// future memory (mlockall).
+// Call for sparse memory before its first use: where the kernel uses huge pages for everything, one word would take 2 MiB.
+inline void UseSmallPages(const void* start, size_t bytes) { RawSyscall(SYS_madvise, start, bytes, MADV_NOHUGEPAGE); }
+
+// The same for memory that will mostly stay untouched: it gets small pages on demand, even in a program that locks all
+// its future memory (mlockall).
 inline void* MapLazily(size_t bytes) {
   const long result = RawSyscall(SYS_mmap, 0, bytes, 0 /*PROT_NONE*/, 0x4022 /*PRIVATE|ANON|NORESERVE*/, -1, 0);
   if (SyscallFailed(result)) return nullptr;
@@ -111,11 +114,13 @@ inline void* MapLazily(size_t bytes) {
     RawSyscall(SYS_munmap, result, bytes);
     return nullptr;
   }
+  UseSmallPages(reinterpret_cast<void*>(result), bytes);
   return reinterpret_cast<void*>(result);
 }
 
-// Call for sparse memory before its first use: where the kernel uses huge pages for everything, one word would take 2 MiB.
-inline void UseSmallPages(const void* start, size_t bytes) { RawSyscall(SYS_madvise, start, bytes, MADV_NOHUGEPAGE); }
+// Whether madvise has an effect. A filter or an emulator may return 0 and do nothing, also for a page that no process can
+// have; the kernel does not.
+inline bool ActsOnAdvice(int advice) { return SyscallFailed(RawSyscall(SYS_madvise, kUnmappable, kPageBytes, advice)); }
 
 // Empties private anonymous pages, by hand if MADV_DONTNEED claims success without effect. No other thread uses them.
 // Only in a process that may make system calls.

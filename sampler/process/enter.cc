@@ -33,10 +33,9 @@ constinit OwnershipPage page_of_no_kernel{};  // if the kernel empties none
 constinit const uint64_t* unforked_page = nullptr;
 constinit uint64_t unforked_word = 0;
 
-// Returns a page with this advice; null if the advice has no effect. A filter or an emulator may return 0 and do
-// nothing. It would then also return 0 for a page that no process can have; the kernel does not.
+// Returns a page with this advice; null if the advice has no effect.
 void* MapAdvised(int advice) {
-  if (!SyscallFailed(RawSyscall(SYS_madvise, kUnmappable, kPageBytes, advice))) return nullptr;
+  if (!ActsOnAdvice(advice)) return nullptr;
   void* page = MapAnonymous(kPageBytes);
   if (page == nullptr || !SyscallFailed(RawSyscall(SYS_madvise, page, kPageBytes, advice))) return page;
   RawSyscall(SYS_munmap, page, kPageBytes);

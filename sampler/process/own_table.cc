@@ -55,10 +55,7 @@ void MoveBeforeTable(SharedTable* made) {
 SharedTable* MakeTableNow() {
   if (sampled_filter.counters.load(std::memory_order_relaxed) == nullptr) {
     auto* counters = static_cast<uint8_t*>(MapLazily(kFilterBytes));
-    if (counters != nullptr) {
-      UseSmallPages(counters, kFilterBytes);
-      MarkAlwaysAsk(counters);
-    }
+    if (counters != nullptr) MarkAlwaysAsk(counters);
     sampled_filter.counters.store(counters, std::memory_order_release);
     sampled_filter.sure.store(counters, std::memory_order_release);
   }

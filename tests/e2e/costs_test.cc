@@ -72,18 +72,18 @@ class Costs : public Profiled {
     return at == std::string::npos ? -1 : std::atof(text.c_str() + at + word.size());
   }
   // Returns the resident KiB of our mappings: the library, its .bss after it, the table, the filter. `small`: adds up the KiB of those
-  // that never get huge pages.
-  static long OwnResidentKiB(pid_t pid, long* small = nullptr) {
+  // that never get huge pages. `lazy`: the KiB of all memory without a name that never gets any and is not reserved.
+  static long OwnResidentKiB(pid_t pid, long* small = nullptr, long* lazy = nullptr) {
     std::ifstream smaps("/proc/" + std::to_string(pid) + "/smaps");
     std::string line, range, name;
-    bool ours = false, library_ended = false;
+    bool ours = false, nameless = false, library_ended = false;
     unsigned long last_end = 0, start, end;
     long total = 0, rss, size = 0;
     while (std::getline(smaps, line)) {
       char rights[8];
       if (std::sscanf(line.c_str(), "%lx-%lx %7s", &start, &end, rights) == 3) {
         const bool of_library = line.find("libholdfast.so") != std::string::npos;
-        const bool nameless = line.find('/') == std::string::npos && line.find('[') == std::string::npos;
+        nameless = line.find('/') == std::string::npos && line.find('[') == std::string::npos;
         // The memory after the table is the program's: stacks of its threads, which glibc 2.43 does not separate by guard pages.
         const bool zeroed = nameless && library_ended && start == last_end;
         ours =
@@ -92,9 +92,10 @@ class Costs : public Profiled {
         last_end = end;
       } else if (ours && std::sscanf(line.c_str(), "Rss: %ld", &rss) == 1) {
         total += rss;
-      } else if (ours && std::sscanf(line.c_str(), "Size: %ld", &size) == 1) {
-      } else if (ours && small != nullptr && line.starts_with("VmFlags:") && line.find(" nh") != std::string::npos) {
-        *small += size;
+      } else if (std::sscanf(line.c_str(), "Size: %ld", &size) == 1) {
+      } else if (line.starts_with("VmFlags:") && line.find(" nh") != std::string::npos) {
+        if (ours && small != nullptr) *small += size;
+        if (nameless && lazy != nullptr && line.find(" nr") != std::string::npos) *lazy += size;
       }
     }
     return total;
@@ -455,9 +456,12 @@ TEST_F(Costs, SparseMemoryOfTheLibraryGetsNoHugePages) {
   if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) != 0) GTEST_SKIP() << "this kernel has no huge pages";
   Running program(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}}));
   ASSERT_TRUE(program.WaitForOutput("ready"));
-  long small = 0;
-  EXPECT_LT(OwnResidentKiB(program.pid(), &small), 2 << 10);
+  program.Write("\n");
+  ASSERT_TRUE(program.WaitForOutput("done 1"));
+  long small = 0, lazy = 0;
+  EXPECT_LT(OwnResidentKiB(program.pid(), &small, &lazy), 2 << 10);
   EXPECT_GE(small, (4 << 10) + (2 << 10)) << "KiB: the filter, and the zero-initialized variables";
+  EXPECT_GE(lazy, (4 << 10) + 1500) << "KiB: the filter, and the walks that a thread remembers";
   program.CloseInput();
   EXPECT_TRUE(program.Wait().exited(0));
 }
