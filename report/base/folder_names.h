@@ -5,31 +5,34 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <memory>
+#include <cstddef>
 
 #include "report/base/file_descriptor.h"
 
 namespace holdfast {
 
 // Calls the function for each name, also for "." and "..". Returns false, and errno, if the folder cannot be listed, for
-// instance because memory or descriptors lack.
+// instance because descriptors lack.
 template <typename Function>
 bool ForEachName(int folder, Function function) {
   // With a position of its own: the position of `folder` is shared with its copies.
-  const int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (own < 0) return false;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(own), closedir);
-  if (listing == nullptr) {  // owns no descriptor then
-    const int error = errno;
-    close(own);
-    errno = error;
-    return false;
+  const FileDescriptor own(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!own.valid()) return false;
+  // Not with readdir, which makes three more system calls and needs memory: an exporter lists a folder for each process.
+  alignas(dirent64) char entries[16 << 10];
+  while (true) {
+    const auto bytes = syscall(SYS_getdents64, own.get(), entries, sizeof entries);
+    if (bytes <= 0) return bytes == 0 || errno == ENOENT;  // ENOENT: the folder was removed
+    for (ptrdiff_t at = 0; at < bytes;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
+      at += entry->d_reclen;
+      function(static_cast<const char*>(entry->d_name));
+    }
   }
-  while (const dirent* entry = readdir(listing.get())) function(static_cast<const char*>(entry->d_name));
-  return true;
 }
 
 }  // namespace holdfast
