@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "report/base/folder_names.h"
+#include "report/base/inotify_events.h"
 #include "report/observe/table/folder_owner.h"
 #include "sampler/contract/layout.h"
 
@@ -195,16 +196,11 @@ void OutputFolder::Update(Listing* listing, const std::string& file) const {
 
 OutputFolder::Listing& OutputFolder::Current() const {
   if (listing_ != nullptr && listing_->changes.valid()) {
-    alignas(inotify_event) char buffer[16384];
     bool whole = true;
-    for (ssize_t got; (got = read(listing_->changes.get(), buffer, sizeof buffer)) > 0;) {
-      for (const char* at = buffer; at < buffer + got;) {
-        const auto* event = reinterpret_cast<const inotify_event*>(at);
-        whole = whole && (event->mask & (IN_Q_OVERFLOW | IN_IGNORED)) == 0;
-        if (event->len > 0) Update(listing_.get(), event->name);
-        at += sizeof(inotify_event) + event->len;
-      }
-    }
+    ForEachEvent(listing_->changes.get(), [&](const inotify_event& event) {
+      whole = whole && (event.mask & (IN_Q_OVERFLOW | IN_IGNORED)) == 0;
+      if (event.len > 0) Update(listing_.get(), event.name);
+    });
     if (whole) return *listing_;
   }
   listing_ = std::make_unique<Listing>();
@@ -308,9 +304,10 @@ absl::Status OutputFolder::Replace(const ProfileName& name, const std::function<
 absl::StatusOr<ProfileName> OutputFolder::Write(ProfileName name, const std::function<absl::Status(int)>& write) const {
   if (place_) return place_(name, write);
   const std::string temporary = TemporaryFor(name);
-  const FileDescriptor file = MakeTemporary(temporary);
+  FileDescriptor file = MakeTemporary(temporary);
   if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write in ", path_));
   absl::Status status = write(file.get());
+  file.Close();  // before the file has its name, which the kernel then reports once
   if (status.ok()) {
     while (true) {
       if (renameat2(folder_.get(), temporary.c_str(), folder_.get(), name.ToString().c_str(), RENAME_NOREPLACE) == 0)

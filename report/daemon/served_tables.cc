@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "report/base/folder_names.h"
+#include "report/base/inotify_events.h"
 #include "report/daemon/exporter_lock.h"
 #include "report/observe/table/table_destination.h"
 #include "sampler/contract/exporter_service.h"
@@ -86,30 +87,25 @@ void ServedTables::WatchLock(const std::string& path) {
 }
 
 bool ServedTables::TakeNotifications() {
-  alignas(inotify_event) char buffer[4096];
   bool any = false;
-  for (ssize_t got; (got = read(events_.get(), buffer, sizeof buffer)) > 0;) {
-    for (const char* at = buffer; at < buffer + got;) {
-      const auto* event = reinterpret_cast<const inotify_event*>(at);
-      at += sizeof(inotify_event) + event->len;
-      const bool missed = (event->mask & IN_Q_OVERFLOW) != 0;
-      if (missed) {
-        for (const auto& served : served_) served->touched = true;
-      }
-      const auto found = watched_.find(event->wd);
-      const bool of_table = (event->mask & IN_IGNORED) == 0 && found != watched_.end();
-      if (of_table) found->second->touched = true;
-      if (event->len > 0 && event->wd == folder_watch_) {
-        const std::string name = event->name;
-        const bool is_strangers = absl::StartsWith(name, kTablePrefix) && !absl::StartsWith(name, own_prefix_);
-        stranger_named_ = stranger_named_ || (is_strangers && !IsOfAnotherFolder(name));
-        any = any || stranger_named_;
-        continue;
-      }
-      announced_ = announced_ || missed || announcing_.contains(event->wd);
-      any = any || of_table || announced_;
+  ForEachEvent(events_.get(), [&](const inotify_event& event) {
+    const bool missed = (event.mask & IN_Q_OVERFLOW) != 0;
+    if (missed) {
+      for (const auto& served : served_) served->touched = true;
     }
-  }
+    const auto found = watched_.find(event.wd);
+    const bool of_table = (event.mask & IN_IGNORED) == 0 && found != watched_.end();
+    if (of_table) found->second->touched = true;
+    if (event.len > 0 && event.wd == folder_watch_) {
+      const std::string name = event.name;
+      const bool is_strangers = absl::StartsWith(name, kTablePrefix) && !absl::StartsWith(name, own_prefix_);
+      stranger_named_ = stranger_named_ || (is_strangers && !IsOfAnotherFolder(name));
+      any = any || stranger_named_;
+      return;
+    }
+    announced_ = announced_ || missed || announcing_.contains(event.wd);
+    any = any || of_table || announced_;
+  });
   return any;
 }
 
