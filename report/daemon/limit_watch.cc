@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
-#include "report/base/file_descriptor.h"
+#include "report/base/proc_file.h"
 #include "report/base/time_budget.h"
 #include "report/base/value_units.h"
 
@@ -30,7 +30,7 @@ std::optional<std::string> LimitedGroup::Look(int64_t takes, int64_t now_ns) {
 
 std::shared_ptr<LimitedGroup> LimitWatch::GroupOf(pid_t process) {
   const std::string name = fmt::format("{}", process);
-  const std::string groups = ReadWhole(fmt::format("/proc/{}/cgroup", process), kMaxText);
+  const std::string groups = ReadProcFile(fmt::format("/proc/{}/cgroup", process), kMaxText);
   if (groups.empty()) return nullptr;
   std::shared_ptr<LimitedGroup>& group = groups_[groups];
   if (group == nullptr) group = std::make_shared<LimitedGroup>(name);

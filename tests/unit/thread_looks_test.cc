@@ -764,6 +764,18 @@ TEST(ThreadStatus, AnInnerIdIsTheLastOne) {
   EXPECT_EQ(InnerIdOf("Name:\tx\nPid:\t4242\n"), 0u);
 }
 
+TEST(ThreadStatus, ANameIsTheSameInBothFiles) {
+  char own[16] = {};
+  prctl(PR_GET_NAME, own);
+  for (const char* name : {"worker", "a\nb\\c) (d", "(", "x\n", ""}) {
+    prctl(PR_SET_NAME, name);
+    EXPECT_EQ(NameInStat(ReadOfThread(getpid(), gettid(), "stat")), ThreadName(getpid(), gettid()));
+  }
+  prctl(PR_SET_NAME, own);
+  EXPECT_EQ(NameInStat(""), "");
+  EXPECT_EQ(NameInStat("4242 worker S 1"), "");
+}
+
 // A process with more threads than we may keep files open for.
 TEST_F(ThreadLooksTest, WithoutOpenFilesAnIdThatIsUsedAgainIsKnownByItsTimes) {
   MakeLooks();
@@ -1194,10 +1206,9 @@ TEST_F(ThreadLooksTest, NamesAreBoundedAndNoTimeIsLost) {
 // The files of this process's only thread, as one that ends while they are read.
 TEST(ThreadLives, TimesOfAThreadThatEndsWhileItIsReadRemain) {
   int64_t start_ticks = 1000, cpu_ns = 5 * kSecond;
-  int readable = 3;  // further files are empty
+  int readable = 2;  // further files are empty
   ThreadLives lives([&](pid_t /*pid*/, pid_t /*thread*/, const std::string& name) -> std::string {
     if (readable-- <= 0) return "";
-    if (name == "comm") return "worker";
     if (name == "schedstat") return fmt::format("{} 1000000 7", cpu_ns);
     return fmt::format("1 (worker) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {} 0 0", start_ticks);
   });
@@ -1211,13 +1222,13 @@ TEST(ThreadLives, TimesOfAThreadThatEndsWhileItIsReadRemain) {
   ASSERT_EQ(ThreadsOf(getpid(), false).size(), 1u);
   lives.Read(getpid(), false);
   EXPECT_EQ(cpu_of_worker(), 5e9);
-  for (int read = 0; read < 3; ++read) {
+  for (int read = 0; read < 2; ++read) {
     readable = read;
     lives.Read(getpid(), false);
     EXPECT_EQ(cpu_of_worker(), 5e9) << read << " files could be read";
   }
   // The next thread has the same id.
-  readable = 3;
+  readable = 2;
   start_ticks = 2000;
   cpu_ns = kSecond;
   lives.Read(getpid(), false);
@@ -1229,7 +1240,6 @@ TEST(ThreadLives, AfterTheMachineWasSuspendedThreadsAreTheSame) {
   int64_t asleep_ns = 0;
   ThreadLives lives(
       [](pid_t /*pid*/, pid_t /*thread*/, const std::string& name) -> std::string {
-        if (name == "comm") return "worker";
         if (name == "schedstat") return "5000000000 1000000 7";
         return "1 (worker) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1000 0 0";
       },
@@ -1247,13 +1257,12 @@ TEST(ThreadLives, EachThreadHasLivedUntilItWasRead) {
   for (int i = 0; i < 3; ++i) threads.emplace_back([&ends] { ends.wait(false); });
   std::map<pid_t, int64_t> read_at;
   ThreadLives lives([&](pid_t /*pid*/, pid_t thread, const std::string& name) -> std::string {
-    if (name == "comm") return fmt::format("thread-{}", thread);
     if (name == "schedstat") {
       std::this_thread::sleep_for(std::chrono::milliseconds(30));  // a busy machine
       read_at[thread] = NowNs();
       return "1000 0 1";
     }
-    return "1 (thread) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1000 0 0";
+    return fmt::format("1 (thread-{}) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1000 0 0", thread);
   });
   lives.Read(getpid(), false);
   ends = true;
@@ -1280,11 +1289,10 @@ TEST(ThreadLives, CpuTimesDoNotShrinkIfOneFileCannotBeRead) {
   std::string missing;
   ThreadLives lives([&](pid_t /*pid*/, pid_t /*thread*/, const std::string& name) -> std::string {
     if (name == missing) return "";
-    if (name == "comm") return "worker";
     if (name == "schedstat") return "5000000000 1000000 7";
     return "1 (worker) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1000 0 0";
   });
-  for (const char* name : {"", "comm", "schedstat", "stat"}) {
+  for (const char* name : {"", "schedstat", "stat"}) {
     missing = name;
     lives.Read(getpid(), false);
     ASSERT_EQ(lives.times()->threads.size(), 1u) << name;

@@ -47,12 +47,12 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
     std::optional<uint64_t> start_ticks;
     std::optional<int64_t> began;
     if (has_room) {
-      // The start is read last: if it can be read, the thread had not ended before the other two.
-      name = read_(pid, thread, "comm");
+      // The start is read last: if it can be read, the thread had not ended before.
       used = CpuAndWaitOf(read_(pid, thread, "schedstat"));
       // Without its id, a thread would look like a sum of ended ones.
       if (id != 0) {
         const std::string stat = read_(pid, thread, "stat");
+        name = NameInStat(stat);
         start_ticks = StartTicksOf(stat);
         began = began_(stat);
       }
@@ -71,7 +71,6 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
     }
     // Of this thread: on a busy machine it is seconds from the first thread to the last.
     const int64_t now_ns = NowNs(), wall_ns = NowNs(CLOCK_REALTIME);
-    if (name.empty() && is_same) name = before->second.name;
     Life life{.name = std::move(name), .start_ticks = *start_ticks, .time = {}, .began_ns = *began};
     life.time.id = id;
     life.time.lived_ns = std::max(static_cast<double>(now_ns - *began), used.cpu_ns + used.waited_ns);

@@ -1,4 +1,4 @@
-// The names, lifetimes and CPU times of a process's threads, without looks at what they do (thread_looks.h). Reads three small
+// The names, lifetimes and CPU times of a process's threads, without looks at what they do (thread_looks.h). Reads two small
 // files in /proc for each thread.
 //
 //     snapshot 1   worker-1 lived 20 s, worker-2 lived 20 s

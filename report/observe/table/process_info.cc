@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/kernel_page.h"
+#include "report/base/proc_file.h"
 #include "report/observe/table/process_files.h"
 
 namespace holdfast {
@@ -25,16 +26,7 @@ namespace {
 
 constexpr uint64_t kInitialPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO, a constant in the kernel
 
-// For small files, which the kernel writes at once: one read is enough.
-std::string ReadProc(pid_t pid, absl::string_view name) {
-  const std::string path = absl::StrCat("/proc/", pid, "/", name);
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[8 << 10];
-  ssize_t got;
-  while ((got = read(file.get(), text, sizeof text)) < 0 && errno == EINTR) continue;
-  if (got == sizeof text) return ReadWhole(path);
-  return std::string(text, got > 0 ? static_cast<size_t>(got) : 0);
-}
+std::string ReadProc(pid_t pid, absl::string_view name) { return ReadProcFile(absl::StrCat("/proc/", pid, "/", name)); }
 
 uint64_t PidNamespaceOf(absl::string_view process) {
   struct stat info;

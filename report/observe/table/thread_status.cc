@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "report/base/proc_file.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/process_info.h"
 
@@ -166,21 +167,28 @@ bool WaitsForEvents(int64_t call) {
   return call == kEpollPwait2 || call == SYS_ppoll || call == SYS_pselect6 || call == SYS_epoll_pwait;
 }
 
-}  // namespace
-
-std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
-  std::string text = ReadOfProcess(pid, absl::StrCat("task/", thread, "/", name));
+std::string WithoutLastNewlines(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }
 
+}  // namespace
+
+std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
+  return WithoutLastNewlines(ReadProcFile(OpenOfProcess(pid, absl::StrCat("task/", thread, "/", name))));
+}
+
 std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespace) {
   std::vector<std::pair<pid_t, uint32_t>> threads;
-  const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir(absl::StrCat("/proc/", pid, "/task").c_str()), closedir);
-  if (tasks == nullptr) return threads;
-  while (const dirent* entry = readdir(tasks.get())) {
-    pid_t thread;
-    if (absl::SimpleAtoi(entry->d_name, &thread)) threads.emplace_back(thread, static_cast<uint32_t>(thread));
+  if (ThreadCountOf(pid) == 1) {  // as most processes that live for a moment: the folder need not be listed
+    threads.emplace_back(pid, static_cast<uint32_t>(pid));
+  } else {
+    const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir(absl::StrCat("/proc/", pid, "/task").c_str()), closedir);
+    if (tasks == nullptr) return threads;
+    while (const dirent* entry = readdir(tasks.get())) {
+      pid_t thread;
+      if (absl::SimpleAtoi(entry->d_name, &thread)) threads.emplace_back(thread, static_cast<uint32_t>(thread));
+    }
   }
   // Ids are assigned in ascending order and wrap around; main has the process's id.
   std::sort(threads.begin(), threads.end(), [pid](const auto& a, const auto& b) {
@@ -237,6 +245,13 @@ std::optional<uint64_t> StartTicksOf(std::string_view stat) {
   uint64_t ticks = 0;
   if (words.size() <= kStartTime || !absl::SimpleAtoi(words[kStartTime], &ticks)) return std::nullopt;
   return ticks;
+}
+
+std::string NameInStat(std::string_view stat) {
+  // The name may contain any character. The kernel escapes none here.
+  const size_t start = stat.find('('), end = stat.rfind(')');
+  if (start == std::string_view::npos || end == std::string_view::npos || end <= start) return "";
+  return WithoutLastNewlines(std::string(stat.substr(start + 1, end - start - 1)));
 }
 
 std::optional<ThreadSwitches> SwitchesOf(pid_t pid, pid_t thread) {

@@ -37,6 +37,8 @@ std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread);
 std::optional<int64_t> BeganOf(std::string_view stat);
 // The start as the kernel says it in that text, in ticks since the machine's start: never changes.
 std::optional<uint64_t> StartTicksOf(std::string_view stat);
+// The name in that text, as ThreadName has it; "": the text has none.
+std::string NameInStat(std::string_view stat);
 
 // How often a thread has been switched out, and whether it sleeps or is stopped. Nothing: it cannot be read.
 struct ThreadSwitches {
