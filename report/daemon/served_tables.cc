@@ -233,12 +233,13 @@ void ServedTables::Add(TableFile table, uid_t user) {
   served->exporter.set_open_files(open_files_);
   const auto pid = FindProcess(added.owner());
   if (pid.has_value()) served->process = OpenProcess(added.owner(), *pid);
-  if (pid.has_value()) served->reader = ReaderOf(*pid);
+  const std::optional<ProcStat> stat = pid.has_value() ? ReadProcStat(*pid) : std::nullopt;
+  if (stat.has_value()) served->reader = ReaderOf(*pid, *stat);
   served->triggers = TriggerWatch(added.snapshot_when(), pid, added.owner().start_monotonic_ns);
   if (pid.has_value()) served->group = limits_.GroupOf(*pid);
   next_limit_ns_ = 0;
-  // Check after opening the process: its pid may be reused at any time.
-  served->gone = added.liveness() == Liveness::kDead;
+  // Read after opening the process: its pid may be reused at any time.
+  served->gone = added.liveness(pid, stat) == Liveness::kDead;
   // Not for an ended process: a write would change the file's time, which tells when it ended.
   if (!served->gone) added.SetExporterPid(getpid());
   served->next_beat = NowNs() + served->BeatPeriod();  // by then most processes of a build have ended

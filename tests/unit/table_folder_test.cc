@@ -2,11 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <linux/futex.h>
+#include <sched.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <atomic>
 #include <thread>
 
+#include "report/observe/table/process_info.h"
 #include "tests/unit/fake_target.h"
 
 namespace holdfast {
@@ -125,6 +129,59 @@ TEST_F(TableFolder, APidThatCameBackIsAnotherProcess) {
   EXPECT_EQ(Open(earlier)->liveness(), Liveness::kAlive);
   held.header()->start_ticks += 1;
   EXPECT_EQ(Open(earlier)->liveness(), Liveness::kDead);
+}
+
+// Root's exporter reads the table of such a program with that user's rights.
+TEST(ProcessInfo, TheOtherUserThanRootIsThatOfTheOwnerNotOfALaterProcess) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  constexpr uid_t kUser = 12345;
+  int to_child[2], from_child[2];
+  ASSERT_EQ(pipe(to_child), 0);
+  ASSERT_EQ(pipe(from_child), 0);
+  const pid_t child = fork();
+  char byte = 0;
+  if (child == 0) {
+    if (read(to_child[0], &byte, 1) != 1 || setresuid(kUser, kUser, kUser) != 0) _exit(1);
+    if (write(from_child[1], &byte, 1) != 1) _exit(1);
+    pause();
+  }
+  TableOwner owner;
+  owner.pid = static_cast<uint32_t>(child);
+  owner.start_ticks = StartTicksOf(child).value_or(0);
+  EXPECT_EQ(UserOfProcess(owner), 0u);
+  EXPECT_EQ(OtherUserThanRoot(owner), std::nullopt);
+  EXPECT_EQ(write(to_child[1], &byte, 1), 1);
+  EXPECT_EQ(read(from_child[0], &byte, 1), 1);
+  EXPECT_EQ(UserOfProcess(owner), kUser);
+  EXPECT_EQ(OtherUserThanRoot(owner), kUser);
+  owner.start_ticks += 1;  // the pid came back
+  EXPECT_EQ(UserOfProcess(owner), std::nullopt);
+  EXPECT_EQ(OtherUserThanRoot(owner), std::nullopt);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(OtherUserThanRoot(owner), std::nullopt);
+  for (const int end : {to_child[0], to_child[1], from_child[0], from_child[1]}) close(end);
+}
+
+TEST(ProcessInfo, AForkedChildLooksAtItsOwnNamespace) {
+  constexpr int kSame = 1, kCannot = 2;
+  const pid_t child = fork();
+  if (child == 0) {
+    struct stat info;
+    TableOwner owner;
+    if (stat("/proc/self/ns/pid", &info) != 0) _exit(kCannot);
+    owner.pid_ns = info.st_ino;
+    if (!owner.IsOfOurNamespace() || unshare(CLONE_NEWPID) != 0) _exit(kCannot);  // of its children
+    const pid_t grandchild = fork();
+    if (grandchild == 0) _exit(owner.IsOfOurNamespace() ? kSame : 0);
+    int status = 0;
+    _exit(waitpid(grandchild, &status, 0) == grandchild && WIFEXITED(status) ? WEXITSTATUS(status) : kCannot);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kCannot) GTEST_SKIP() << "no new pid namespace can be made";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // In another time namespace, or restored from a checkpoint, it began at another tick than it says; it has the table mapped.

@@ -33,36 +33,9 @@ uint64_t PidNamespaceOf(absl::string_view process) {
   return stat(absl::StrCat("/proc/", process, "/ns/pid").c_str(), &info) == 0 ? info.st_ino : 0;
 }
 
-struct Stat {
-  char state = '?';
-  pid_t parent = 0, group = 0;
-  uint64_t threads = 0, start_ticks = 0, start_stack = 0;
-};
-
-std::optional<Stat> ReadStat(pid_t pid) {
-  const std::string text = ReadProc(pid, "stat");
-  const size_t name_end = text.rfind(')');  // the name may contain any character
-  if (name_end == std::string::npos || name_end + 2 >= text.size()) return std::nullopt;
-  // fields[0] is field 3 of proc(5). Read ten times for each process that is served, so without a vector.
-  std::array<absl::string_view, 26> fields;
-  size_t known = 0;
-  for (const absl::string_view field : absl::StrSplit(absl::string_view(text).substr(name_end + 2), ' ')) {
-    if (known == fields.size()) break;
-    fields[known++] = field;
-  }
-  Stat stat;
-  if (known < fields.size() || fields[0].empty() || !absl::SimpleAtoi(fields[1], &stat.parent) ||
-      !absl::SimpleAtoi(fields[2], &stat.group) || !absl::SimpleAtoi(fields[17], &stat.threads) ||
-      !absl::SimpleAtoi(fields[19], &stat.start_ticks) || !absl::SimpleAtoi(fields[25], &stat.start_stack)) {
-    return std::nullopt;
-  }
-  stat.state = fields[0][0];
-  return stat;
-}
-
 // Excludes dead processes. A zombie may exist until its parent reaps it. A process with an ended main thread looks like
 // a zombie, but has threads left.
-bool Runs(const Stat& stat) { return stat.state != 'X' && (stat.state != 'Z' || stat.threads > 1); }
+bool Runs(const ProcStat& stat) { return stat.state != 'X' && (stat.state != 'Z' || stat.threads > 1); }
 
 // "NSpid:\t4242\t17\t1": the pid in each namespace, starting with ours.
 bool HasInnerPid(pid_t pid, uint32_t inner) {
@@ -85,27 +58,29 @@ bool Maps(pid_t pid, const std::string& table_name, bool if_hidden) {
 
 // This process's namespaces, as /proc shows them.
 struct OwnNamespace {
-  pid_t pid = 0;  // the process that looked
+  bool is_known = false;
   uint64_t number = 0;
   ino_t time_namespace = 0;  // 0: the kernel has none
   // Whether /proc numbers processes as our namespace does. It does not after `unshare --pid` without a new /proc.
   bool has_proc = false;
 };
 
-// Looked up once in each process: an exporter asks about ten times for each process that it serves. A forked child may
-// be in another namespace.
+thread_local OwnNamespace own_namespace;
+
+// Looked up once in each process: an exporter asks about ten times for each process that it serves.
 const OwnNamespace& Own() {
-  thread_local OwnNamespace own;
-  if (const pid_t pid = getpid(); own.pid != pid) {
+  // A forked child may be in another namespace.
+  [[maybe_unused]] static const int forgets = pthread_atfork(nullptr, nullptr, [] { own_namespace = {}; });
+  OwnNamespace& own = own_namespace;
+  if (!own.is_known) {
     char text[24] = {};
     pid_t shown = 0;
     const bool is_shown = readlink("/proc/self", text, sizeof text - 1) > 0 && absl::SimpleAtoi(text, &shown);
     struct stat time = {};
-    own = {.pid = pid,
-           .number = PidNamespaceOf("self"),
-           .time_namespace = stat("/proc/self/ns/time", &time) == 0 ? time.st_ino : 0,
-           .has_proc = is_shown && shown == pid};
-    if (own.number == 0) own.pid = 0;  // no /proc: look again
+    own.number = PidNamespaceOf("self");
+    own.time_namespace = stat("/proc/self/ns/time", &time) == 0 ? time.st_ino : 0;
+    own.has_proc = is_shown && shown == getpid();
+    own.is_known = own.number != 0;  // no /proc: look again
   }
   return own;
 }
@@ -181,12 +156,43 @@ bool SharesOurClock(const TableOwner& owner) {
   return pid.has_value() && stat(absl::StrCat("/proc/", *pid, "/ns/time").c_str(), &its) == 0 && its.st_ino == ours;
 }
 
+std::optional<ProcStat> ReadProcStat(pid_t pid) {
+  const std::string text = ReadProc(pid, "stat");
+  const size_t name_end = text.rfind(')');  // the name may contain any character
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return std::nullopt;
+  // fields[0] is field 3 of proc(5). Read for each process that is served, so without a vector.
+  std::array<absl::string_view, 26> fields;
+  size_t known = 0;
+  for (const absl::string_view field : absl::StrSplit(absl::string_view(text).substr(name_end + 2), ' ')) {
+    if (known == fields.size()) break;
+    fields[known++] = field;
+  }
+  ProcStat stat;
+  if (known < fields.size() || fields[0].empty() || !absl::SimpleAtoi(fields[1], &stat.parent) ||
+      !absl::SimpleAtoi(fields[2], &stat.group) || !absl::SimpleAtoi(fields[17], &stat.threads) ||
+      !absl::SimpleAtoi(fields[19], &stat.start_ticks) || !absl::SimpleAtoi(fields[25], &stat.start_stack)) {
+    return std::nullopt;
+  }
+  stat.state = fields[0][0];
+  return stat;
+}
+
 std::optional<uid_t> UserOfProcess(const TableOwner& owner) {
   const std::optional<pid_t> pid = FindProcess(owner);
-  if (!pid.has_value()) return std::nullopt;
-  const std::optional<Stat> stat = ReadStat(*pid);
+  const std::optional<uid_t> user = pid.has_value() ? UserOfProcess(*pid) : std::nullopt;
+  if (!user.has_value()) return std::nullopt;
+  // Read last: if the owner has the pid now, it also had it when the user was read.
+  const std::optional<ProcStat> stat = ReadProcStat(*pid);
   if (!stat.has_value() || (owner.start_ticks != 0 && stat->start_ticks != owner.start_ticks)) return std::nullopt;
-  return UserOfProcess(*pid);
+  return user;
+}
+
+std::optional<uid_t> OtherUserThanRoot(const TableOwner& owner) {
+  const std::optional<pid_t> pid = FindProcess(owner);
+  // If even a later process with this pid is root, it does not matter which one it is.
+  if (!pid.has_value() || UserOfProcess(*pid).value_or(0) == 0) return std::nullopt;
+  const std::optional<uid_t> user = UserOfProcess(owner);
+  return user != 0 ? user : std::nullopt;
 }
 
 std::optional<uid_t> UserOfProcess(pid_t pid) {
@@ -205,27 +211,22 @@ std::optional<uid_t> UserOfProcess(pid_t pid) {
 }
 
 std::optional<uint64_t> StartTicksOf(pid_t pid) {
-  const std::optional<Stat> stat = ReadStat(pid);
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
   return stat.has_value() ? std::optional(stat->start_ticks) : std::nullopt;
 }
 
-StartAndGroup StartAndGroupOf(pid_t pid) {
-  const std::optional<Stat> stat = ReadStat(pid);
-  return stat.has_value() ? StartAndGroup{stat->start_ticks, stat->group} : StartAndGroup();
-}
-
 pid_t ParentOf(pid_t pid) {
-  const std::optional<Stat> stat = ReadStat(pid);
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
   return stat.has_value() ? stat->parent : 0;
 }
 
 char RunStateOf(pid_t pid) {
-  const std::optional<Stat> stat = ReadStat(pid);
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
   return stat.has_value() ? stat->state : '?';
 }
 
 bool HasEnded(pid_t pid) {
-  const std::optional<Stat> stat = ReadStat(pid);
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
   return stat.has_value() && !Runs(*stat);
 }
 
@@ -261,7 +262,7 @@ bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOw
     for (const TableOwner& ancestor : ancestors) {
       if (static_cast<uint32_t>(pid) == ancestor.pid && (ancestor.pid_ns == 0 || ancestor.pid_ns == space)) return true;
     }
-    const std::optional<Stat> stat = ReadStat(pid);
+    const std::optional<ProcStat> stat = ReadProcStat(pid);
     pid = stat.has_value() ? stat->parent : 0;
   }
   return false;
@@ -269,8 +270,11 @@ bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOw
 
 Liveness LivenessOf(const TableOwner& owner) {
   const std::optional<pid_t> pid = FindProcess(owner);
+  return LivenessOf(owner, pid, pid.has_value() ? ReadProcStat(*pid) : std::nullopt);
+}
+
+Liveness LivenessOf(const TableOwner& owner, std::optional<pid_t> pid, const std::optional<ProcStat>& stat) {
   if (!pid.has_value()) return PidNamespaceOf("self") == kInitialPidNamespace ? Liveness::kDead : Liveness::kUnknown;
-  const std::optional<Stat> stat = ReadStat(*pid);
   if (!stat.has_value()) return access("/proc/self/stat", R_OK) == 0 ? Liveness::kDead : Liveness::kUnknown;
   if (!Runs(*stat)) return Liveness::kDead;
   // A different start tick means that the pid was reused, unless the process has mapped the table. In another time

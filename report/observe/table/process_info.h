@@ -51,6 +51,8 @@ std::optional<TableOwner> OwnerOnThisHost(std::string_view process);
 // not visible.
 std::optional<uid_t> UserOfProcess(const TableOwner& owner);
 std::optional<uid_t> UserOfProcess(pid_t pid);
+// The same, but also nothing for root. Cheaper: reads one file for a process that is root.
+std::optional<uid_t> OtherUserThanRoot(const TableOwner& owner);
 
 enum class Liveness { kAlive, kDead, kUnknown };
 
@@ -70,15 +72,17 @@ bool SharesOurClock(const TableOwner& owner);
 // init's children).
 bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOwner>& ancestors);
 
+// What /proc/PID/stat says, read at once.
+struct ProcStat {
+  char state = '?';  // as in proc(5): 'R', 'S', 'T', …
+  pid_t parent = 0, group = 0;
+  uint64_t threads = 0, start_ticks = 0, start_stack = 0;  // ticks since the machine started
+};
+// Nothing if the process is not visible.
+std::optional<ProcStat> ReadProcStat(pid_t pid);
+
 // Returns the start time of a process, in ticks since the machine started; nothing if the process is not visible.
 std::optional<uint64_t> StartTicksOf(pid_t pid);
-
-// The start time and process group of a process, as /proc reports them. Zeros if the process is not visible.
-struct StartAndGroup {
-  uint64_t start_ticks = 0;
-  pid_t group = 0;
-};
-StartAndGroup StartAndGroupOf(pid_t pid);
 // Returns the parent of a process; 0 if the process is not visible.
 pid_t ParentOf(pid_t pid);
 // Returns the state of a process as in proc(5): 'R', 'S', 'T', …; '?' if the process is not visible.
@@ -97,6 +101,8 @@ std::optional<uint64_t> ResidentBytes(pid_t pid);
 // Returns whether the process still runs the image that made the table, according to /proc. See also
 // TableFile::liveness.
 Liveness LivenessOf(const TableOwner& owner);
+// The same from what FindProcess and ReadProcStat returned just now.
+Liveness LivenessOf(const TableOwner& owner, std::optional<pid_t> pid, const std::optional<ProcStat>& stat);
 
 }  // namespace holdfast
 

@@ -41,6 +41,18 @@ static_assert(offsetof(TableHeader, exit_moment) == kWordsOffset + 16);
 
 absl::Status ErrnoStatus(std::string_view doing) { return absl::ErrnoToStatus(errno, std::string(doing)); }
 
+// Prepares a lease on the file. A process that opens the file meanwhile breaks the lease and sends a signal; choose one that
+// is ignored by default.
+void ChooseLeaseSignal(const FileDescriptor& file) { fcntl(file.get(), F_SETSIG, SIGURG); }
+
+// The kernel grants a read lease only if nobody has the file open for writing or mapped writable. Call ChooseLeaseSignal
+// once before. True: or leases are not possible here.
+bool IsWritten(const FileDescriptor& file) {
+  if (fcntl(file.get(), F_SETLEASE, F_RDLCK) != 0) return true;
+  fcntl(file.get(), F_SETLEASE, F_UNLCK);
+  return false;
+}
+
 template <typename T>
 T Field(int fd, size_t offset, T fallback) {
   T value;
@@ -115,6 +127,7 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
     return absl::FailedPreconditionError(absl::StrCat("layout version ", version, ", this holdfast reads ",
                                                       kLayoutVersion, ": use the holdfast that profiled the program"));
   }
+  ChooseLeaseSignal(table.file_);
   table.name_ = name;
   const auto text = [&bytes](size_t offset, size_t size) {
     return std::string(bytes + offset, strnlen(bytes + offset, size));
@@ -142,9 +155,8 @@ std::optional<TableFile::Rights> TableFile::ReadWith() const {
   // See MarkOutOfReach in sampler/table/table_owner.h.
   if ((info.st_mode & S_IWUSR) == 0) return Rights{kNobody, kNobody};
   // The program may have changed its user with a direct system call instead of libc's functions.
-  const std::optional<uid_t> user = UserOfProcess(owner_);
-  if (!user.has_value() || *user == 0) return std::nullopt;
-  return Rights{*user, kNobody};
+  const std::optional<uid_t> user = OtherUserThanRoot(owner_);
+  return user.has_value() ? std::optional<Rights>({*user, kNobody}) : std::nullopt;
 }
 
 void TableFile::Renamed(const std::string& name) { name_ = owner_.table_name = name; }
@@ -247,7 +259,7 @@ bool ReadModulesAgain(int fd, char* copy, uint64_t end, Offset known) {
 // head, and is whole: see ordered_read.h.
 absl::StatusOr<TableSnapshot> TableFile::TakeSnapshot() const {
   const int fd = file_.get();
-  const bool runs = SomebodyWrites(file_);
+  const bool runs = IsWritten(file_);
   const int64_t wall_ns = runs ? NowNs(CLOCK_REALTIME) : EndedAt();
   std::optional<int64_t> program_ns;
   // The wall clock may have been set while the process ran, but rarely since its end a moment ago.
@@ -286,7 +298,9 @@ absl::StatusOr<TableSnapshot> TableFile::TakeSnapshot() const {
   if (!snapshot.ok()) return snapshot;
   if (snapshot->exit_request != 0)
     snapshot->records_hash = absl::HashOf(std::string_view(copy.get(), end).substr(sizeof(TableHeader)));
-  EndOngoingAt(SomebodyWrites(file_) ? monotonic_ns : LastSignOfLife(*snapshot, monotonic_ns), &*snapshot);
+  // Only waits need to know whether the process has ended meanwhile.
+  const bool still_runs = runs && (snapshot->ongoing.empty() || IsWritten(file_));
+  EndOngoingAt(still_runs ? monotonic_ns : LastSignOfLife(*snapshot, monotonic_ns), &*snapshot);
   return snapshot;
 }
 
@@ -304,15 +318,14 @@ uint64_t TableFile::OngoingOwnerAt(uint64_t place) const {
 }
 
 bool SomebodyWrites(const FileDescriptor& file) {
-  // The kernel grants a read lease only if nobody has the file open for writing or mapped writable. A process that
-  // opens the file meanwhile breaks the lease and sends a signal; choose one that is ignored by default.
-  fcntl(file.get(), F_SETSIG, SIGURG);
-  if (fcntl(file.get(), F_SETLEASE, F_RDLCK) != 0) return true;  // or leases are not possible here
-  fcntl(file.get(), F_SETLEASE, F_UNLCK);
-  return false;
+  ChooseLeaseSignal(file);
+  return IsWritten(file);
 }
 
-Liveness TableFile::liveness() const { return SomebodyWrites(file_) ? LivenessOf(owner_) : Liveness::kDead; }
+Liveness TableFile::liveness() const { return IsWritten(file_) ? LivenessOf(owner_) : Liveness::kDead; }
+Liveness TableFile::liveness(std::optional<pid_t> pid, const std::optional<ProcStat>& stat) const {
+  return IsWritten(file_) ? LivenessOf(owner_, pid, stat) : Liveness::kDead;
+}
 
 void TableFile::WriteWord(size_t offset, uint32_t value) const {
   const FileDescriptor file(

@@ -71,6 +71,8 @@ class TableFile {
   // file: nobody does once the process has ended or executed another program. This works even for a process in another
   // container, and if addresses do not reveal an exec. A forked child may keep its parent's table mapped.
   Liveness liveness() const;
+  // The same from what FindProcess and ReadProcStat returned just now.
+  Liveness liveness(std::optional<pid_t> pid, const std::optional<ProcStat>& stat) const;
 
   absl::StatusOr<ControlWords> ReadWords() const;
   absl::StatusOr<TableSnapshot> TakeSnapshot() const;

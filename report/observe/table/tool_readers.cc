@@ -15,7 +15,6 @@
 
 #include "fmt/format.h"
 #include "report/base/split.h"
-#include "report/observe/table/process_info.h"
 #include "report/observe/table/table_folder.h"
 #include "sampler/contract/layout.h"
 
@@ -94,9 +93,8 @@ void NoteReaderOfOutput(const std::string& path) {
   }
 }
 
-ReaderOfPipe ReaderOf(pid_t pid) {
-  const StartAndGroup process = StartAndGroupOf(pid);
-  return {.pid = pid, .start_ticks = process.start_ticks, .pipe = PipeAt(pid, STDIN_FILENO), .group = process.group};
+ReaderOfPipe ReaderOf(pid_t pid, const ProcStat& stat) {
+  return {.pid = pid, .start_ticks = stat.start_ticks, .pipe = PipeAt(pid, STDIN_FILENO), .group = stat.group};
 }
 
 bool IsNoted(const FileDescriptor& tables, const ReaderOfPipe& reader) {

@@ -19,6 +19,7 @@
 #include <string>
 
 #include "report/base/file_descriptor.h"
+#include "report/observe/table/process_info.h"
 
 namespace holdfast {
 
@@ -34,7 +35,8 @@ struct ReaderOfPipe {
   uint64_t pipe = 0;  // inode of its standard input; 0: not a pipe, or closed
   pid_t group = 0;
 };
-ReaderOfPipe ReaderOf(pid_t pid);
+// `stat`: of that process.
+ReaderOfPipe ReaderOf(pid_t pid, const ProcStat& stat);
 bool IsNoted(const FileDescriptor& tables, const ReaderOfPipe& reader);
 
 }  // namespace holdfast
