@@ -63,12 +63,17 @@ T Field(int fd, size_t offset, T fallback) {
 // out pages of zeros: up to the size that a table has by default, each copy is read.
 constexpr uint64_t kLargestWithHoles = 64 << 20;
 
-// Returns the end of the records: what the header says, limited by the file's size.
-absl::StatusOr<uint64_t> UsedBytes(int fd) {
+// Returns the end of the records: what the header says, limited by the file's size. `checked`: an earlier result.
+absl::StatusOr<uint64_t> UsedBytes(int fd, uint64_t checked = 0) {
   // `used` may be ahead of `backed`.
-  const uint64_t used = uint64_t{std::min(Field<uint32_t>(fd, offsetof(TableHeader, used), 0),
-                                          Field<uint32_t>(fd, offsetof(TableHeader, backed), 0))} *
-                        kUnit;
+  struct {
+    uint32_t used = 0, backed = 0;
+  } units;
+  static_assert(offsetof(TableHeader, backed) == offsetof(TableHeader, used) + sizeof units.used);
+  ReadRange(fd, reinterpret_cast<char*>(&units), offsetof(TableHeader, used),
+            offsetof(TableHeader, used) + sizeof units);
+  const uint64_t used = uint64_t{std::min(units.used, units.backed)} * kUnit;
+  if (used == checked && used != 0) return used;
   struct stat info;  // read after `used`, because the file grows first
   if (fstat(fd, &info) != 0) return ErrnoStatus("stat");
   const uint64_t in_pages = static_cast<uint64_t>(info.st_blocks) * 512 + sizeof(TableHeader);
@@ -207,11 +212,16 @@ std::vector<ModuleInfo> TableFile::ModulesSince(uint32_t* newest) const {
   std::string after;
   for (Offset at = first; at != *newest && at >= sizeof(TableHeader) / kUnit && modules.size() < kMax;) {
     const uint64_t start = uint64_t{at} * kUnit;
-    alignas(Module) char record[sizeof(Module)];
-    if (!ReadRange(fd, record, start, start + sizeof record)) break;
+    // Usually all of it: one segment, a build id and a path.
+    alignas(Module) char record[sizeof(Module) + 256];
+    const size_t got = PreadAll(fd, record, sizeof record, start);
+    if (got < sizeof(Module)) break;
     const auto* module = reinterpret_cast<const Module*>(record);
+    after.assign(record + sizeof(Module), std::min<uint64_t>(BytesAfter(*module), got - sizeof(Module)));
+    const size_t known = after.size();
     after.resize(BytesAfter(*module));
-    if (!ReadRange(fd, after.data(), start + sizeof record, start + sizeof record + after.size())) break;
+    const uint64_t rest = start + sizeof(Module) + known;
+    if (!ReadRange(fd, after.data() + known, rest, rest + after.size() - known)) break;
     modules.push_back(ModuleInfoOf(*module, after.data()));
     at = module->next;
   }
@@ -254,6 +264,7 @@ bool ReadModulesAgain(int fd, char* copy, uint64_t end, Offset known) {
 //  round 1   the header, then the records. A record is complete before a head refers to it.
 //  round 2   stacks published while the header was copied; rows added to stacks of round 1 meanwhile
 //  round 3   rows added to the stacks of round 2 meanwhile
+// After a round without anything new, the next one would have nothing to copy.
 // Anything newer is in no list of the copy, because rows are added at the front and refer to older ones. Records are
 // allocated in no order. But the target of a list inside a record is after the record, so it is copied after the list's
 // head, and is whole: see ordered_read.h.
@@ -272,10 +283,11 @@ absl::StatusOr<TableSnapshot> TableFile::TakeSnapshot() const {
   uint64_t capacity = 0, end = 0;
   Offset first_modules = 0;
   for (int round = 0; round < 3; ++round) {
-    const absl::StatusOr<uint64_t> in_use = UsedBytes(fd);
+    const absl::StatusOr<uint64_t> in_use = UsedBytes(fd, end);
     if (!in_use.ok()) return in_use.status();
     const uint64_t used = *in_use;
     if (used < end) return absl::DataLossError("the table shrinks");
+    if (used == end && round > 0) break;
     if (used > capacity) {
       capacity = (used + used / 8 + (1 << 20)) / 64 * 64;
       std::unique_ptr<char, Free> larger(static_cast<char*>(aligned_alloc(alignof(TableHeader), capacity)));
