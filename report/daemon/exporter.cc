@@ -17,6 +17,7 @@
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/proc_file.h"
 #include "report/base/time_budget.h"
 #include "report/builder/ended_files.h"
 #include "report/builder/output_folder.h"
@@ -50,6 +51,7 @@ constexpr rlim_t kMaxCompleteSeconds = 120;
 constexpr size_t kMaxToComplete = 16;  // ended processes
 constexpr uint64_t kMaxUnpackedForNames = 1 << 30;
 constexpr int64_t kShareOfCompleting = 20;
+constexpr size_t kMaxEnvironment = 1 << 20;
 constexpr int kMaxFailures = 3;  // for the last export of a dead process's table; then the table is left for collect
 
 class Exporter {
@@ -88,7 +90,7 @@ class Exporter {
       for (const auto& served : tables_.all()) {
         if (!is_tick && !served->NeedsAttention(now)) continue;
         served->touched = false;
-        if (std::exchange(served->is_new, false)) pusher_->Look(served->table());
+        if (std::exchange(served->is_new, false)) LookAtEnvironment(*served);
         Attend(*served, NowNs());
       }
       pusher_->Poll(now);
@@ -201,22 +203,29 @@ class Exporter {
     return done.ok();
   }
 
-  // A process requests labels in its environment. Its memory is read with our rights, so it must be our own user's.
-  void LabelIfRequested(ServedTable& served) {
-    if (served.labels_blocks || served.snapshots > 1 || options_.label_blocks == nullptr || served.user != geteuid())
-      return;
+  // A process requests a pusher, or labels, in its environment.
+  void LookAtEnvironment(ServedTable& served) {
+    if (served.user != geteuid() || (!pusher_->MayLook() && options_.label_blocks == nullptr)) return;
     const std::optional<pid_t> pid = FindProcess(served.table().owner());
-    if (!pid.has_value() || !RequestsHolders(*pid)) return;
-    served.labels_blocks = true;
+    if (!pid.has_value()) return;
+    const std::string environment = ReadProcFile(fmt::format("/proc/{}/environ", *pid), kMaxEnvironment);
+    pusher_->Look(served.table(), environment);
+    served.requests_holders = options_.label_blocks != nullptr && RequestsHolders('\0' + environment);
+  }
+
+  // The process's memory is read with our rights, so it must be our own user's.
+  void LabelIfRequested(ServedTable& served) {
+    if (!served.requests_holders || served.user != geteuid()) return;
+    served.requests_holders = false;
     served.exporter.set_label_blocks([this, owner = served.table().owner()](ProcessState* state) {
       if (const std::optional<pid_t> now = FindProcess(owner); now.has_value()) options_.label_blocks(*now, state);
     });
   }
-  static bool RequestsHolders(pid_t pid) {
+  // Each variable is preceded and followed by a zero.
+  static bool RequestsHolders(const std::string& environment) {
     using std::string_view_literals::operator""sv;
     constexpr std::string_view kVariable = "\0HOLDFAST_SNAPSHOT_HOLDERS="sv;
-    // Each variable is preceded and followed by a zero. Searched, not split: there may be a hundred, and thousands of processes.
-    const std::string environment = '\0' + ReadWhole(fmt::format("/proc/{}/environ", pid), size_t{1} << 20);
+    // Searched, not split: there may be a hundred variables, and thousands of processes.
     const size_t at = environment.find(kVariable);
     if (at == std::string::npos) return false;
     const std::string value = environment.c_str() + at + kVariable.size();

@@ -4,21 +4,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <optional>
 #include <string_view>
 #include <vector>
 
-#include "fmt/format.h"
 #include "report/base/split.h"
 #include "report/base/time_budget.h"
-#include "report/observe/table/process_info.h"
 
 namespace holdfast {
 namespace {
 
 constexpr int64_t kRestart = 60 * kSecond;
 constexpr int kMaxLooks = 64;  // one exporter may serve a build's thousands of programs
-constexpr size_t kMaxEnvironment = 1 << 20;
 
 // Removes variables that are for the program and not for the tool.
 bool IsForPusher(std::string_view variable) {
@@ -28,13 +24,12 @@ bool IsForPusher(std::string_view variable) {
 
 }  // namespace
 
-void PushCompanion::Look(const TableFile& table) {
+bool PushCompanion::MayLook() const { return url_.empty() && looks_ < kMaxLooks; }
+
+void PushCompanion::Look(const TableFile& table, std::string_view environment) {
   constexpr std::string_view kVariable = "HOLDFAST_PUSH=";
-  if (!url_.empty() || looks_ >= kMaxLooks || table.user() != geteuid()) return;
+  if (!MayLook() || table.user() != geteuid()) return;
   ++looks_;
-  const std::optional<pid_t> pid = FindProcess(table.owner());
-  if (!pid.has_value()) return;
-  const std::string environment = ReadWhole(fmt::format("/proc/{}/environ", *pid), kMaxEnvironment);
   for (const std::string_view variable : Split(environment, std::string_view("\0", 1))) {
     if (variable.starts_with(kVariable)) url_ = std::string(variable.substr(kVariable.size()));
     if (!IsForPusher(variable)) continue;

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "report/base/file_descriptor.h"
 #include "report/daemon/exporter.h"
@@ -25,8 +26,10 @@ class PushCompanion {
   explicit PushCompanion(const ExporterOptions& options) : options_(options) {}
   ~PushCompanion();
 
-  // Call for each newly served program. Reads its environment if no program has requested a pusher yet.
-  void Look(const TableFile& table);
+  // Whether no program has requested a pusher yet, and few were looked at.
+  bool MayLook() const;
+  // Call for each newly served program. `environment`: its variables, each followed by a zero byte.
+  void Look(const TableFile& table, std::string_view environment);
   // Restarts a pusher that has ended, a minute after its last start at the earliest.
   void Poll(int64_t now);
 

@@ -70,18 +70,19 @@ struct ServedTable {
   int failures = 0;
   uint32_t beat = 0;
   int64_t next_beat = 0;
-  bool labels_blocks = false;  // with what holds them: HOLDFAST_SNAPSHOT_HOLDERS
-  bool shared = false;         // merged into its program's sum, which is not yet written
-  bool gone = false;           // its process has ended or runs another image
-  bool touched = false;        // an event happened to the table or its process
-  int watch = -1;              // of the table, in inotify; -1: none
-  bool finished = false;       // nothing more to do
-  bool is_ended = false;       // its last profiles are written; only names may be missing
+  bool requests_holders = false;  // HOLDFAST_SNAPSHOT_HOLDERS, and blocks are not labelled yet
+  bool shared = false;            // merged into its program's sum, which is not yet written
+  bool gone = false;              // its process has ended or runs another image
+  bool has_ended = false;         // known of its process
+  bool touched = false;           // an event happened to the table or its process
+  int watch = -1;                 // of the table, in inotify; -1: none
+  bool finished = false;          // nothing more to do
+  bool is_ended = false;          // its last profiles are written; only names may be missing
   int64_t ended_ns = 0;
   bool is_completing = false;     // a child is adding names to its files
   ReaderOfPipe reader;            // in case the process reads the tool's output
   int64_t complete_again_ns = 0;  // not earlier, because completing names takes long
-  bool is_new = true;             // not yet checked whether it requests a pusher
+  bool is_new = true;             // its environment was not read yet
   uid_t user;                     // the table's owner
   bool became_another = false;
   TriggerWatch triggers{"", std::nullopt};
