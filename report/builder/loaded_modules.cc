@@ -201,9 +201,9 @@ LoadedFiles::Key KeyOf(const ModuleInfo& module) {
 // Returns `held`, which has the module's build id, if it is the file at the module's path; null: it is not. The
 // processes of a server, or of a build, have the same few files.
 std::shared_ptr<const LoadedFile> HeldAt(const std::string& path, std::shared_ptr<const LoadedFile> held) {
-  struct stat named, ours;
-  const bool is_it = held != nullptr && stat(path.c_str(), &named) == 0 && fstat(held->program.get(), &ours) == 0 &&
-                     named.st_dev == ours.st_dev && named.st_ino == ours.st_ino;
+  struct stat named;
+  const bool is_it =
+      held != nullptr && stat(path.c_str(), &named) == 0 && named.st_dev == held->device && named.st_ino == held->inode;
   return is_it ? std::move(held) : nullptr;
 }
 

@@ -106,7 +106,10 @@ class ProcessExporter {
   // Keeps files of modules open, shared with other processes.
   void set_open_files(std::shared_ptr<OpenFiles> open) { open_files_ = std::move(open); }
   // Opens the files of modules that are new in the table. Returns false if there are none.
-  bool LookAtModules() { return modules_.Look(table_, open_files_.get()); }
+  bool LookAtModules() {
+    if (open_files_ == nullptr) open_files_ = std::make_shared<OpenFiles>();
+    return modules_.Look(table_, open_files_.get());
+  }
   // The process has ended, and no more files will come: all its files may be removed when others need space.
   void HandOver(EndedFiles* ended) const;
 
@@ -168,7 +171,7 @@ class ProcessExporter {
   uint32_t keep_ = 0;
   EndedFiles* ended_ = nullptr;
   std::function<void(ProcessState*)> label_blocks_;
-  std::shared_ptr<OpenFiles> open_files_ = std::make_shared<OpenFiles>();
+  std::shared_ptr<OpenFiles> open_files_;  // null: of this process alone, and not needed yet
   LoadedModules modules_;
 };
 

@@ -49,7 +49,10 @@ std::vector<std::string> TableNamesOf(uid_t user, const std::vector<std::string>
 
 }  // namespace
 
-bool ServedTable::HasEnded() const { return HasProcessEnded(process); }
+bool ServedTable::HasEnded() {
+  has_ended = has_ended || HasProcessEnded(process);
+  return has_ended;
+}
 
 int64_t ServedTable::BeatPeriod() const {
   return std::min<int64_t>(kBeatNs, PatienceNs(table().snapshot_every_ns()) / 3);
@@ -70,19 +73,20 @@ ServedTables::ServedTables(const ExporterOptions& options, FileDescriptor folder
       ended_(ended),
       events_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       users_(options.tables, options.out, options.out_id),
-      own_prefix_(absl::StrCat(kTablePrefix, geteuid(), ".")),
+      own_user_(geteuid()),
+      own_prefix_(absl::StrCat(kTablePrefix, own_user_, ".")),
       own_hash_(absl::StrFormat(".%016x", OutHash(options.out.c_str()))) {
   if (options_.parent != 0) parent_ = OpenPid(options_.parent);
 }
 
 bool ServedTables::ParentLives() const { return parent_.valid() && !HasProcessEnded(parent_); }
 
-bool ServedTables::MayHaveWork() const { return !empty() || !became_others_.empty() || ParentLives(); }
+bool ServedTables::MayHaveWork() const { return !empty() || !became_others_.empty() || parent_.valid(); }
 
 void ServedTables::WatchLock(const std::string& path) {
   lock_watch_ = events_.valid() ? inotify_add_watch(events_.get(), path.c_str(), IN_ATTRIB) : -1;
   announcing_ = {lock_watch_};
-  if (geteuid() == 0 && events_.valid())
+  if (own_user_ == 0 && events_.valid())
     folder_watch_ = inotify_add_watch(events_.get(), options_.tables.c_str(), IN_MOVED_TO);
 }
 
@@ -112,7 +116,7 @@ bool ServedTables::TakeNotifications() {
 bool ServedTables::HasNewStrangers() {
   constexpr int64_t kGrain = 20 * kMs;  // of file times
   struct stat info;
-  if (geteuid() != 0 || fstat(folder_.get(), &info) != 0) return false;
+  if (own_user_ != 0 || fstat(folder_.get(), &info) != 0) return false;
   const int64_t changed_ns = info.st_mtim.tv_sec * kSecond + info.st_mtim.tv_nsec;
   if (changed_ns == folder_changed_ns_ && listed_ns_ - changed_ns >= kGrain) return false;
   folder_changed_ns_ = changed_ns;
@@ -144,7 +148,7 @@ void ServedTables::Find(const OutputFolder* output, TableLook look) {
     if (now_ns - since_ns >= kSmallForNs) due.insert(name);
   }
   users_.Look(folder_, all);
-  if (geteuid() == 0 && output != nullptr && look == TableLook::kAll)
+  if (own_user_ == 0 && output != nullptr && look == TableLook::kAll)
     users_.VouchForDescendants(folder_, RootsProcesses(), *output);
   // A look opens no mark that exists, so it causes no event.
   users_.ForEachMark([this](const FileDescriptor& mark) {
@@ -162,7 +166,7 @@ void ServedTables::Find(const OutputFolder* output, TableLook look) {
     }
     // Another user's tables are listed after the mark is locked: later ones are announced.
     const auto names = look == TableLook::kAll ? ListTableNames(folder_, kTableSuffix, user)
-                                               : TableNamesOf(user, user == geteuid() ? all : NamesOfOurs(folder_));
+                                               : TableNamesOf(user, user == own_user_ ? all : NamesOfOurs(folder_));
     for (const std::string& name : names) {
       if (known_.contains(name)) {
         there.insert(name);
@@ -175,7 +179,7 @@ void ServedTables::Find(const OutputFolder* output, TableLook look) {
       const bool is_for_us = table.ok() && GoesTo(*table, options_.out, options_.out_id) && !WasRenamed(*table, user);
       if (is_for_us && !TakesAnother(user)) continue;
       // Named by another user id, in a user namespace: the exporter there serves it while its program runs.
-      if (is_for_us && user == geteuid() && !absl::StartsWith(name, own_prefix_) &&
+      if (is_for_us && user == own_user_ && !absl::StartsWith(name, own_prefix_) &&
           (table->liveness() != Liveness::kDead || IsServedElsewhere(name))) {
         continue;
       }
@@ -213,7 +217,7 @@ bool ServedTables::WasRenamed(const TableFile& table, uid_t user) {
 
 // Another user could make any number of tables; those above the limit wait until others have ended.
 bool ServedTables::TakesAnother(uid_t user) const {
-  return user == geteuid() || std::count_if(served_.begin(), served_.end(), [user](const auto& served) {
+  return user == own_user_ || std::count_if(served_.begin(), served_.end(), [user](const auto& served) {
                                 return served->user == user;
                               }) < kMaxTablesOfOtherUser;
 }
@@ -285,12 +289,12 @@ void ServedTables::RemoveTable(const ServedTable& served) const {
 }
 
 void ServedTables::AwaitSuccessor(ServedTable& served, const OutputFolder* output) {
-  if (served.became_another || geteuid() != 0 || !served.process.valid() || served.HasEnded()) return;
+  if (served.became_another || own_user_ != 0 || !served.process.valid() || served.HasEnded()) return;
   served.became_another = true;
-  const std::optional<uid_t> user = UserOfProcess(served.table().owner());
-  if (!user.has_value() || *user == 0) return;
+  const std::optional<uid_t> user = OtherUserThanRoot(served.table().owner());
+  if (!user.has_value()) return;
   became_others_.push_back(FileDescriptor(dup(served.process.get())));
-  if (served.user == geteuid() && output != nullptr) users_.Vouch(folder_, *user, *output);
+  if (served.user == own_user_ && output != nullptr) users_.Vouch(folder_, *user, *output);
 }
 
 // Returns the interval of looks, longer for many tables: together they take at most 0.2 % of a core.
@@ -354,14 +358,13 @@ bool ServedTables::LookAtAll() {
 void ServedTables::Wait() {
   // Also drops the events of this loop's own work.
   if (TakeNotifications()) return;
-  std::vector<pollfd> entries = {{events_.get(), POLLIN, 0}};
-  if (ParentLives()) entries.push_back({parent_.get(), POLLIN, 0});
+  // A negative descriptor is ignored.
+  std::vector<pollfd> entries = {{events_.get(), POLLIN, 0}, {parent_.get(), POLLIN, 0}};
   int64_t timeout = kTick;  // a longer sleep would look like a hang (sampler/contract/exporter_progress.h)
   for (const FileDescriptor& process : became_others_) entries.push_back({process.get(), POLLIN, 0});
   const size_t others = entries.size();
   const int64_t now_ns = NowNs();
   for (const auto& served : served_) {
-    // A negative descriptor is ignored.
     entries.push_back({served->gone ? -1 : served->process.get(), POLLIN, 0});
     if (served->next_snapshot != 0) timeout = std::clamp<int64_t>(served->next_snapshot - now_ns, kMs, timeout);
   }
@@ -376,8 +379,13 @@ void ServedTables::Wait() {
     const bool notified = poll(entries.data(), entries.size(), static_cast<int>((wait + kMs - 1) / kMs)) != 0;
     if (LookAtAll() || notified || left - wait <= kEarlyTick) break;
   }
-  for (size_t i = 0; i < served_.size(); ++i) served_[i]->touched |= entries[others + i].revents != 0;
-  TakeNotifications();
+  if (entries[1].revents != 0) parent_.Close();  // the parent has ended
+  for (size_t i = 0; i < served_.size(); ++i) {
+    const bool has_ended = entries[others + i].revents != 0;
+    served_[i]->has_ended |= has_ended;
+    served_[i]->touched |= has_ended;
+  }
+  if (entries[0].revents != 0) TakeNotifications();
 }
 
 }  // namespace holdfast

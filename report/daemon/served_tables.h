@@ -91,7 +91,7 @@ struct ServedTable {
 
   const TableFile& table() const { return exporter.table(); }
   // Returns whether the process has ended, if it is visible.
-  bool HasEnded() const;
+  bool HasEnded();
   int64_t BeatPeriod() const;
   int64_t SnapshotPeriod() const;  // until the next snapshot
   // A snapshot in addition to the regular ones.
@@ -169,11 +169,12 @@ class ServedTables {
   std::unordered_map<int, ServedTable*> watched_;  // by watch
   int64_t folder_changed_ns_ = 0, listed_ns_ = 0;  // of HasNewStrangers, wall clock
   std::set<std::string> strangers_;
-  FileDescriptor parent_;
+  FileDescriptor parent_;  // invalid: none, or a wait has seen its end
   const std::shared_ptr<OpenFiles> open_files_ = std::make_shared<OpenFiles>();  // of all modules
   LimitWatch limits_;
   int64_t next_limit_ns_ = 0;
   ServedUsers users_;
+  const uid_t own_user_;
   const std::string own_prefix_, own_hash_;
   std::vector<std::unique_ptr<ServedTable>> served_;
   std::vector<FileDescriptor> became_others_;

@@ -43,6 +43,8 @@ std::shared_ptr<LoadedFile> OpenFiles::Share(FileDescriptor program, bool* is_ne
   if (by_identity_.size() >= most_) return nullptr;
   auto file = std::make_shared<LoadedFile>();
   file->program = std::move(program);
+  file->device = info.st_dev;
+  file->inode = info.st_ino;
   by_identity_[identity] = file;
   *is_new = true;
   return file;

@@ -22,9 +22,10 @@ namespace holdfast {
 
 struct LoadedFile {
   FileDescriptor program;
-  FileDescriptor debug;         // the separate debug file, if it has the names; invalid: none was found
-  std::string debug_path = {};  // the path of `debug`
-  std::string root = {};        // "/proc/PID/root" if the path is valid only there; "": valid in our own root
+  FileDescriptor debug;            // the separate debug file, if it has the names; invalid: none was found
+  std::string debug_path = {};     // the path of `debug`
+  std::string root = {};           // "/proc/PID/root" if the path is valid only there; "": valid in our own root
+  uint64_t device = 0, inode = 0;  // of `program`
 };
 
 // The files of one process, keyed by the path and build id in its table. Without a build id the load address is part of
